@@ -1,0 +1,186 @@
+package trials
+
+// Phase is a part of a try's life.
+type Phase string
+
+// Phases in their order.
+const (
+	PhaseQueue            Phase = "queue"
+	PhaseEnvironmentSetup Phase = "environment_setup"
+	PhaseAgentSetup       Phase = "agent_setup"
+	PhaseAgentExecution   Phase = "agent_execution"
+	PhaseArtifacts        Phase = "artifacts"
+	PhaseVerifier         Phase = "verifier"
+	PhaseTeardown         Phase = "teardown"
+)
+
+// Phases lists all phases in order.
+func Phases() []Phase {
+	return []Phase{
+		PhaseQueue, PhaseEnvironmentSetup, PhaseAgentSetup, PhaseAgentExecution,
+		PhaseArtifacts, PhaseVerifier, PhaseTeardown,
+	}
+}
+
+// Blame says who a failure belongs to.
+type Blame string
+
+// Blames. A cancelled trial has none.
+const (
+	BlameNone           Blame = ""
+	BlameAgent          Blame = "agent"
+	BlameTask           Blame = "task"
+	BlameInfrastructure Blame = "infrastructure"
+	BlameHarness        Blame = "harness"
+)
+
+// Blames lists all blames, in the order in which tables show them.
+func Blames() []Blame {
+	return []Blame{BlameAgent, BlameTask, BlameInfrastructure, BlameHarness}
+}
+
+// Cause is what the runner saw.
+type Cause string
+
+// The closed list of causes.
+const (
+	CauseCancelled     Cause = "cancelled"      // on request
+	CauseTimeout       Cause = "timeout"        // the phase's own limit passed
+	CauseDeadline      Cause = "deadline"       // the hard deadline of the try passed
+	CauseOutOfMemory   Cause = "out_of_memory"  // the sandbox, or a verifier without verdict, died for memory
+	CauseSandboxLost   Cause = "sandbox_lost"   // the sandbox died otherwise, or is out of reach
+	CauseBuild         Cause = "build"          // the image could not be built
+	CauseProvider      Cause = "provider"       // the provider refused or failed; see the kind
+	CauseUnsupported   Cause = "unsupported"    // nobody here can run such a task
+	CauseInvalidTask   Cause = "invalid_task"   // the task directory is wrong
+	CauseInvalidConfig Cause = "invalid_config" // the trial's configuration is wrong
+	CauseHealthcheck   Cause = "healthcheck"
+	CauseExit          Cause = "exit" // the agent ended with a non-zero status
+	CauseUpload        Cause = "upload"
+	CauseDownload      Cause = "download"
+	CauseRewardMissing Cause = "reward_missing"
+	CauseRewardEmpty   Cause = "reward_empty"
+	CauseRewardInvalid Cause = "reward_invalid"
+	CauseInternal      Cause = "internal"
+)
+
+// Exception names that code refers to. The policy table has a row for each.
+const (
+	ExcCancelled          = "CancelledError"
+	ExcAgentTimeout       = "AgentTimeoutError"
+	ExcAgentSetupTimeout  = "AgentSetupTimeoutError"
+	ExcEnvironmentTimeout = "EnvironmentStartTimeoutError"
+	ExcVerifierTimeout    = "VerifierTimeoutError"
+	ExcNonZeroExit        = "NonZeroAgentExitCodeError"
+	ExcHealthcheck        = "HealthcheckError"
+	ExcMemoryLimit        = "MemoryLimitExceededError"
+	ExcAddTests           = "AddTestsDirError"
+	ExcDownloadVerifier   = "DownloadVerifierDirError"
+	ExcRewardMissing      = "RewardFileNotFoundError"
+	ExcRewardEmpty        = "RewardFileEmptyError"
+	ExcRewardInvalid      = "VerifierOutputParseError"
+	ExcRuntime            = "RuntimeError"
+	ExcValue              = "ValueError"
+	ExcFileNotFound       = "FileNotFoundError"
+	ExcUnsupportedTask    = "UnsupportedTaskError"
+	ExcInvalidTask        = "InvalidTaskError"
+	ExcSandboxLost        = "SandboxLostError"
+	ExcDeadline           = "DeadlineExceededError"
+	ExcHarness            = "HarnessError"
+)
+
+// Failure is why a trial has no verdict, or what went wrong beside one.
+type Failure struct {
+	Phase   Phase  `json:"phase"`
+	Cause   Cause  `json:"cause"`
+	Kind    string `json:"kind,omitempty"` // of the provider's error
+	Blame   Blame  `json:"blame,omitempty"`
+	Message string `json:"message"`
+
+	// Exception is the name that Harbor's files and retry settings use.
+	Exception string `json:"exception"`
+	// Detail is more than fits a line: the tail of a build log, an output.
+	Detail string `json:"-"`
+}
+
+func (f *Failure) Error() string { return f.Exception + ": " + f.Message }
+
+type verdict struct {
+	exception string
+	blame     Blame
+}
+
+type rule struct {
+	phase Phase // "" is any
+	cause Cause
+	kind  string // "" is any
+	verdict
+}
+
+// rules turns what the runner saw into Harbor's exception name and a blame. The
+// first row that fits wins, so the general ones stand last.
+var rules = []rule{
+	{"", CauseCancelled, "", verdict{ExcCancelled, BlameNone}},
+	{"", CauseDeadline, "", verdict{ExcDeadline, BlameHarness}},
+	{"", CauseUnsupported, "", verdict{ExcUnsupportedTask, BlameTask}},
+	{"", CauseProvider, "Unsupported", verdict{ExcUnsupportedTask, BlameTask}},
+	{"", CauseInvalidTask, "", verdict{ExcInvalidTask, BlameTask}},
+	{"", CauseInvalidConfig, "", verdict{ExcValue, BlameTask}},
+	{"", CauseOutOfMemory, "", verdict{ExcMemoryLimit, BlameInfrastructure}},
+
+	{PhaseEnvironmentSetup, CauseTimeout, "", verdict{ExcEnvironmentTimeout, BlameInfrastructure}},
+	{PhaseEnvironmentSetup, CauseHealthcheck, "", verdict{ExcHealthcheck, BlameTask}},
+	{"", CauseBuild, "", verdict{ExcRuntime, BlameTask}},
+	{PhaseEnvironmentSetup, CauseSandboxLost, "", verdict{ExcRuntime, BlameTask}},
+	{PhaseEnvironmentSetup, CauseProvider, "Invalid", verdict{ExcRuntime, BlameTask}},
+	{PhaseEnvironmentSetup, CauseProvider, "NotFound", verdict{ExcRuntime, BlameTask}},
+	{PhaseEnvironmentSetup, CauseUpload, "", verdict{ExcRuntime, BlameInfrastructure}},
+
+	{PhaseAgentSetup, CauseTimeout, "", verdict{ExcAgentSetupTimeout, BlameInfrastructure}},
+	{PhaseAgentSetup, CauseExit, "", verdict{ExcNonZeroExit, BlameAgent}},
+	{PhaseAgentSetup, CauseUpload, "", verdict{ExcRuntime, BlameInfrastructure}},
+
+	{PhaseAgentExecution, CauseTimeout, "", verdict{ExcAgentTimeout, BlameAgent}},
+	{PhaseAgentExecution, CauseExit, "", verdict{ExcNonZeroExit, BlameAgent}},
+	{PhaseAgentExecution, CauseUpload, "", verdict{ExcRuntime, BlameInfrastructure}},
+
+	{PhaseVerifier, CauseTimeout, "", verdict{ExcVerifierTimeout, BlameTask}},
+	{PhaseVerifier, CauseUpload, "", verdict{ExcAddTests, BlameInfrastructure}},
+	{PhaseVerifier, CauseDownload, "", verdict{ExcDownloadVerifier, BlameInfrastructure}},
+	{PhaseVerifier, CauseRewardMissing, "", verdict{ExcRewardMissing, BlameTask}},
+	{PhaseVerifier, CauseRewardEmpty, "", verdict{ExcRewardEmpty, BlameTask}},
+	{PhaseVerifier, CauseRewardInvalid, "", verdict{ExcRewardInvalid, BlameTask}},
+
+	{"", CauseProvider, "Internal", verdict{ExcHarness, BlameHarness}},
+	{"", CauseProvider, "Unavailable", verdict{ExcSandboxLost, BlameInfrastructure}},
+	{"", CauseProvider, "", verdict{ExcRuntime, BlameInfrastructure}},
+	{"", CauseSandboxLost, "", verdict{ExcSandboxLost, BlameInfrastructure}},
+	{"", CauseTimeout, "", verdict{ExcDeadline, BlameHarness}},
+	{"", CauseInternal, "", verdict{ExcHarness, BlameHarness}},
+}
+
+// NewFailure names what happened in a phase. kind is the name of the provider's
+// error kind, or "".
+func NewFailure(phase Phase, cause Cause, kind, message string) *Failure {
+	f := &Failure{Phase: phase, Cause: cause, Kind: kind, Message: message}
+	v := verdict{ExcHarness, BlameHarness}
+	for _, r := range rules {
+		if (r.phase == "" || r.phase == phase) && r.cause == cause && (r.kind == "" || r.kind == kind) {
+			v = r.verdict
+			break
+		}
+	}
+	f.Exception, f.Blame = v.exception, v.blame
+	return f
+}
+
+// Info puts the failure into Harbor's words.
+func (f *Failure) Info(at *Time, policy ErrorPolicy) *ExceptionInfo {
+	text := f.Exception + ": " + f.Message
+	if f.Detail != "" {
+		text += "\n\n" + f.Detail
+	}
+	return &ExceptionInfo{
+		Type: f.Exception, Message: f.Message, Traceback: text, OccurredAt: at, Policy: &policy,
+	}
+}
