@@ -86,6 +86,7 @@ type Capabilities struct {
 	Stops     bool `json:"stops"`     // Stopper
 	Costs     bool `json:"costs"`     // Coster
 	Dials     bool `json:"dials"`     // Dialer
+	Sizes     bool `json:"sizes"`     // Sizer
 }
 
 // HasSource reports whether sandboxes can be made from k.
@@ -222,6 +223,12 @@ func As[T any](p Provider) (T, bool) {
 	}
 	var zero T
 	return zero, false
+}
+
+// Sizer knows how much the provider has in total: the host of a local engine.
+// Declared CPU and memory of running trials are held against it.
+type Sizer interface {
+	Size(ctx context.Context) (Resources, error)
 }
 
 // Dialer reaches a port that listens inside a sandbox.
