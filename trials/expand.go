@@ -1,0 +1,89 @@
+package trials
+
+import (
+	"fmt"
+	"io"
+	"path/filepath"
+)
+
+// A Planned trial is one of a job's, before it runs.
+type Planned struct {
+	Attempt int // from 1
+	Config  TrialConfig
+}
+
+// Expand returns all trials of a job in Harbor's order: attempt, then task, then
+// agent, so that agents vary fastest and their providers share the load evenly.
+// tasks are the job's own and those of its data sets, in order. references are
+// the names behind TrialName, one per task; a task without one uses its path or
+// package name. Names are unique within the job. random is the source of names.
+func Expand(job JobConfig, jobID string, tasks []TaskConfig, random io.Reader) ([]Planned, error) {
+	out := make([]Planned, 0, job.NAttempts*len(tasks)*len(job.Agents))
+	taken := make(map[string]bool, cap(out))
+	for attempt := 1; attempt <= job.NAttempts; attempt++ {
+		for _, task := range tasks {
+			for _, agent := range job.Agents {
+				name, err := freeName(task.Reference(), taken, random)
+				if err != nil {
+					return nil, err
+				}
+				out = append(out, Planned{Attempt: attempt, Config: job.trial(jobID, name, task, agent)})
+			}
+		}
+	}
+	return out, nil
+}
+
+// freeName draws until the name is new. 57^7 names make a second draw rare.
+func freeName(reference string, taken map[string]bool, random io.Reader) (string, error) {
+	for {
+		name, err := TrialName(reference, random)
+		if err != nil {
+			return "", err
+		}
+		if !taken[name] {
+			taken[name] = true
+			return name, nil
+		}
+	}
+}
+
+func (c JobConfig) trial(jobID, name string, task TaskConfig, agent AgentConfig) TrialConfig {
+	t := TrialConfig{
+		SchemaVersion:         ConfigSchema,
+		Task:                  task,
+		TrialName:             name,
+		TrialsDir:             filepath.ToSlash(filepath.Join(c.JobsDir, c.JobName)),
+		InstallOnly:           c.InstallOnly,
+		Multipliers:           c.Multipliers,
+		Agent:                 agent,
+		UserAgent:             c.UserAgent,
+		Environment:           c.Environment,
+		Verifier:              c.Verifier,
+		OverrideErrorPolicy:   c.OverrideErrorPolicy,
+		Artifacts:             c.Artifacts,
+		ExtraInstructionPaths: c.ExtraInstructionPaths,
+		ExtraInstructions:     c.ExtraInstructions,
+	}
+	if jobID != "" {
+		t.JobID = &jobID
+	}
+	return t
+}
+
+// Reference is what the task is called in a configuration: its path, or the name
+// of its package.
+func (t TaskConfig) Reference() string {
+	if p := deref(t.Path); p != "" {
+		return p
+	}
+	return deref(t.Name)
+}
+
+func (t TaskConfig) String() string {
+	s := t.Reference()
+	if u := deref(t.GitURL); u != "" {
+		return fmt.Sprintf("%s of %s", s, u)
+	}
+	return s
+}

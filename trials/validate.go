@@ -1,0 +1,235 @@
+package trials
+
+import (
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strings"
+
+	"harborgate/tasks"
+)
+
+// FieldError is one thing wrong with a configuration.
+type FieldError struct {
+	Path    string // "agents[1].n_concurrent"
+	Message string // what is wrong and, where it is not obvious, what to do
+}
+
+func (e FieldError) Error() string { return e.Path + ": " + e.Message }
+
+// fieldErrors collects; its methods add an error when the claim does not hold.
+type fieldErrors []FieldError
+
+func (e *fieldErrors) require(ok bool, path, format string, args ...any) {
+	if !ok {
+		*e = append(*e, FieldError{path, fmt.Sprintf(format, args...)})
+	}
+}
+
+func (e *fieldErrors) oneOf(path, value string, allowed ...string) {
+	e.require(slices.Contains(allowed, value), path, "%q is not one of %s", value, strings.Join(allowed, ", "))
+}
+
+// Validate returns everything that is wrong with a job configuration by itself:
+// nothing outside of it is looked at.
+func (c JobConfig) Validate() []FieldError {
+	var e fieldErrors
+	if c.JobName != "" {
+		err := CheckName(c.JobName)
+		e.require(err == nil, "job_name", "%v", err)
+	}
+	e.require(c.NAttempts >= 1, "n_attempts", "%d is less than 1", c.NAttempts)
+	e.require(c.NConcurrentTrials >= 1, "n_concurrent_trials", "%d is less than 1", c.NConcurrentTrials)
+	c.Multipliers.validate(&e)
+	c.Retry.validate(&e)
+	c.Environment.validate(&e)
+	c.Verifier.validate(&e)
+	for i, m := range c.Metrics {
+		path := fmt.Sprintf("metrics[%d]", i)
+		e.oneOf(path+".type", m.Type, "sum", "min", "max", "mean", "uv-script")
+		_, hasScript := m.Kwargs["script_path"]
+		e.require(m.Type != "uv-script" || hasScript, path+".kwargs", "uv-script needs script_path")
+	}
+	for i, a := range c.Agents {
+		a.validate(&e, fmt.Sprintf("agents[%d]", i), c.NConcurrentTrials)
+	}
+	c.validatePools(&e)
+	for i, d := range c.Datasets {
+		d.validate(&e, fmt.Sprintf("datasets[%d]", i))
+	}
+	for i, t := range c.Tasks {
+		t.validate(&e, fmt.Sprintf("tasks[%d]", i))
+	}
+	validateArtifacts(&e, c.Artifacts)
+	c.validateSources(&e)
+	return e
+}
+
+// Validate returns everything that is wrong with a trial configuration.
+func (c TrialConfig) Validate() []FieldError {
+	var e fieldErrors
+	if c.TrialName != "" {
+		err := CheckName(c.TrialName)
+		e.require(err == nil, "trial_name", "%v", err)
+	}
+	c.Multipliers.validate(&e)
+	c.Environment.validate(&e)
+	c.Verifier.validate(&e)
+	c.Agent.validate(&e, "agent", math.MaxInt)
+	c.Task.validate(&e, "task")
+	validateArtifacts(&e, c.Artifacts)
+	return e
+}
+
+func (m Multipliers) validate(e *fieldErrors) {
+	for _, f := range []struct {
+		path  string
+		value *Float
+	}{
+		{"timeout_multiplier", &m.Timeout},
+		{"agent_timeout_multiplier", m.AgentTimeout},
+		{"verifier_timeout_multiplier", m.VerifierTimeout},
+		{"agent_setup_timeout_multiplier", m.AgentSetup},
+		{"environment_build_timeout_multiplier", m.EnvironmentBuild},
+	} {
+		e.require(f.value == nil || !badMultiplier(*f.value), f.path, "%v is not a positive number", float64(deref(f.value)))
+	}
+}
+
+// seconds accepts zero, which Harbor reads as "not set".
+func (e *fieldErrors) seconds(path string, f *Float) {
+	v := float64(deref(f))
+	e.require(v >= 0 && !math.IsInf(v, 0), path, "%v is not a number of seconds", v)
+}
+
+func (c RetryConfig) validate(e *fieldErrors) {
+	e.require(c.MaxRetries >= 0, "retry.max_retries", "%d is negative", c.MaxRetries)
+	e.require(!badMultiplier(c.WaitMultiplier), "retry.wait_multiplier", "%v is not a positive number", float64(c.WaitMultiplier))
+	e.seconds("retry.min_wait_sec", &c.MinWaitSec)
+	e.seconds("retry.max_wait_sec", &c.MaxWaitSec)
+}
+
+func (c EnvironmentConfig) validate(e *fieldErrors) {
+	e.require(c.ImportPath == nil, "environment.import_path",
+		"environments written in Python cannot be loaded; name a provider with environment.type")
+	e.oneOf("environment.cpu_enforcement_policy", c.CPUEnforcementPolicy, ResourcePolicies()...)
+	e.oneOf("environment.memory_enforcement_policy", c.MemoryEnforcementPolicy, ResourcePolicies()...)
+	cpus := float64(deref(c.OverrideCPUs))
+	e.require(c.OverrideCPUs == nil || cpus > 0 && !math.IsInf(cpus, 0), "environment.override_cpus", "%v is not a positive number", cpus)
+	for _, f := range []struct {
+		path string
+		mib  *int64
+	}{
+		{"environment.override_memory_mb", c.OverrideMemoryMiB},
+		{"environment.override_storage_mb", c.OverrideStorageMiB},
+	} {
+		e.require(f.mib == nil || *f.mib > 0, f.path, "%d is not a positive number of MiB", deref(f.mib))
+	}
+	e.require(deref(c.OverrideGPUs) >= 0, "environment.override_gpus", "%d is negative", deref(c.OverrideGPUs))
+	for i, m := range deref(c.Mounts) {
+		path := fmt.Sprintf("environment.mounts[%d]", i)
+		e.oneOf(path+".type", m.Type, "bind", "volume", "image")
+		e.require(m.Source != "", path+".source", "it is missing")
+		e.require(strings.HasPrefix(m.Target, "/"), path+".target", "%q is not an absolute path", m.Target)
+	}
+	e.hosts("environment.extra_allowed_hosts", c.ExtraAllowedHosts)
+}
+
+func (e *fieldErrors) hosts(path string, hosts []string) {
+	for i, h := range hosts {
+		_, err := tasks.ParseHost(h)
+		e.require(err == nil, fmt.Sprintf("%s[%d]", path, i), "%v", err)
+	}
+}
+
+func (c VerifierConfig) validate(e *fieldErrors) {
+	e.seconds("verifier.override_timeout_sec", c.OverrideTimeoutSec)
+	e.seconds("verifier.max_timeout_sec", c.MaxTimeoutSec)
+	e.require(c.ImportPath == nil, "verifier.import_path", "verifiers written in Python cannot be loaded")
+	e.hosts("verifier.extra_allowed_hosts", c.ExtraAllowedHosts)
+}
+
+func (c AgentConfig) validate(e *fieldErrors, path string, concurrent int) {
+	e.seconds(path+".override_timeout_sec", c.OverrideTimeoutSec)
+	e.seconds(path+".override_setup_timeout_sec", c.OverrideSetupTimeoutSec)
+	e.seconds(path+".max_timeout_sec", c.MaxTimeoutSec)
+	if c.ModelAPIFormat != nil {
+		e.oneOf(path+".model_api_format", *c.ModelAPIFormat, "openai_chat_completions", "openai_responses",
+			"anthropic_messages", "google_generate_content", "bedrock_converse")
+	}
+	n := c.NConcurrent
+	e.require(n == nil || *n >= 1, path+".n_concurrent", "%d is less than 1", deref(n))
+	e.require(n == nil || *n <= concurrent, path+".n_concurrent", "%d is more than n_concurrent_trials, %d", deref(n), concurrent)
+	e.require(c.ConcurrencyGroup == nil || n != nil, path+".concurrency_group", "it needs n_concurrent")
+	e.hosts(path+".extra_allowed_hosts", c.ExtraAllowedHosts)
+	for i, s := range c.MCPServers {
+		s.validate(e, fmt.Sprintf("%s.mcp_servers[%d]", path, i))
+	}
+}
+
+func (s MCPServerConfig) validate(e *fieldErrors, path string) {
+	e.require(s.Name != "", path+".name", "it is missing")
+	e.oneOf(path+".transport", s.Transport, "stdio", "sse", "streamable-http")
+	http := s.Transport != "stdio"
+	e.require(!http || deref(s.URL) != "", path+".url", "transport %s needs it", s.Transport)
+	e.require(http || deref(s.Command) != "", path+".command", "transport stdio needs it")
+	e.require(http || len(s.Headers) == 0, path+".headers", "transport stdio has none")
+	for _, key := range s.Headers.Keys() {
+		e.require(!Sensitive(key) || tasks.IsTemplate(s.Headers[key]), path+".headers."+key,
+			"a credential must be written as ${VARIABLE}, never as its value")
+	}
+}
+
+// validatePools wants agents of one group to agree on their number.
+func (c JobConfig) validatePools(e *fieldErrors) {
+	sizes := map[string]int{}
+	for i, a := range c.Agents {
+		if a.ConcurrencyGroup == nil || a.NConcurrent == nil {
+			continue
+		}
+		first, known := sizes[*a.ConcurrencyGroup]
+		e.require(!known || first == *a.NConcurrent, fmt.Sprintf("agents[%d].n_concurrent", i),
+			"%d differs from %d in the same concurrency_group %q", *a.NConcurrent, first, *a.ConcurrencyGroup)
+		sizes[*a.ConcurrencyGroup] = *a.NConcurrent
+	}
+}
+
+func (d DatasetConfig) validate(e *fieldErrors, path string) {
+	local, named, repo := d.Path != nil, d.Name != nil, d.Repo != nil
+	e.require(!(local && named), path, "path and name exclude each other")
+	e.require(local || named || repo, path, "it needs path, name or repo")
+	e.require(d.Version == nil || d.Ref == nil, path, "version and ref exclude each other")
+	e.require(!repo || d.RegistryURL == nil, path+".registry_url", "it cannot go with repo")
+	e.require(!repo || d.RegistryPath == nil || named, path+".registry_path", "with repo it needs a name")
+	e.require(d.NTasks == nil || *d.NTasks >= 1, path+".n_tasks", "%d is less than 1", deref(d.NTasks))
+}
+
+// packagePattern is the form of a package's name.
+var packagePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*$`)
+
+func (t TaskConfig) validate(e *fieldErrors, path string) {
+	e.require((t.Path != nil) != (t.Name != nil), path, "it needs exactly one of path and name")
+	e.require(t.GitCommitID == nil || t.GitURL != nil, path+".git_commit_id", "it needs git_url")
+	e.require(t.Ref == nil || t.Name != nil, path+".ref", "it needs name")
+	if t.Name != nil {
+		e.require(packagePattern.MatchString(*t.Name), path+".name", "%q is not of the form org/name", *t.Name)
+	}
+}
+
+func validateArtifacts(e *fieldErrors, artifacts []ArtifactConfig) {
+	for i, a := range artifacts {
+		err := tasks.Artifact{Source: a.Source, Destination: deref(a.Destination), Service: deref(a.Service)}.Validate()
+		e.require(err == nil, fmt.Sprintf("artifacts[%d]", i), "%v", err)
+	}
+}
+
+func (c JobConfig) validateSources(e *fieldErrors) {
+	for i, s := range c.SourceJobs {
+		path := fmt.Sprintf("source_jobs[%d]", i)
+		e.oneOf(path+".action", s.Action, "regrade", "diff")
+		e.oneOf(path+".type", s.Type, "local", "hub")
+		e.require(s.Action == c.SourceJobs[0].Action, path+".action", "all source jobs need the same action")
+		e.require(!c.InstallOnly, path, "source jobs and install_only exclude each other")
+	}
+}
