@@ -8,20 +8,22 @@ import (
 )
 
 // ParseConfig reads the content of a task.toml. file is its name in problems.
-// The Config is complete as far as the document allows, and must not be used
-// when the problems hold an error.
+// The Config must not be used when the problems hold an error.
 func ParseConfig(file string, content []byte) (Config, Problems) {
+	c, _, problems := parseConfig(file, content)
+	return c, problems
+}
+
+// parseConfig also says whether the document is TOML of a known version, so that
+// the Config is at least partly what its author meant.
+func parseConfig(file string, content []byte) (c Config, known bool, problems Problems) {
 	d := &document{file: file, source: content}
 	root := d.parse()
-	if root == nil {
-		return Config{}, d.problems
+	if root == nil || !root.version(&c) {
+		return c, false, d.problems
 	}
-	var c Config
-	known := root.version(&c)
-	if known {
-		root.config(&c)
-	}
-	return c, d.problems
+	root.config(&c)
+	return c, true, d.problems
 }
 
 func (t *table) config(c *Config) {

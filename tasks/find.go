@@ -43,16 +43,21 @@ func Find(paths []string, opt LoadOptions) ([]Found, Problems) {
 		}
 		found = append(found, more...)
 	}
+	each(found, func(f *Found) { f.Task, f.Problems = Load(f.Path, opt) })
+	return found, problems
+}
+
+// each calls do for every one, as many at once as there are processors.
+func each(found []Found, do func(*Found)) {
 	var group errgroup.Group
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	for i := range found {
 		group.Go(func() error {
-			found[i].Task, found[i].Problems = Load(found[i].Path, opt)
+			do(&found[i])
 			return nil
 		})
 	}
-	_ = group.Wait() // Load reports its errors as problems
-	return found, problems
+	_ = group.Wait() // do reports its errors itself
 }
 
 // list returns the task directories that a path names, not read yet.

@@ -19,23 +19,30 @@ type LoadOptions struct {
 // (see Problems.Err); otherwise it is complete and the problems are warnings and
 // remarks. Errors of the file system are problems too.
 func Load(dir string, opt LoadOptions) (*Task, Problems) {
+	t, problems := examine(dir, opt)
+	if problems.Err() != nil {
+		return nil, problems
+	}
+	return t, problems
+}
+
+// examine also returns a task that has errors, as far as it could be read, so
+// that all of them can be found at once. It is nil without a readable task.toml.
+func examine(dir string, opt LoadOptions) (*Task, Problems) {
 	l := loader{dir: dir, opt: opt}
 	content, err := os.ReadFile(filepath.Join(dir, ConfigFile))
 	if err != nil {
 		l.missing(ConfigFile, "every task has one", err)
 		return nil, l.problems
 	}
-	config, problems := ParseConfig(filepath.Join(dir, ConfigFile), content)
+	config, known, problems := parseConfig(filepath.Join(dir, ConfigFile), content)
 	l.problems = problems
-	if problems.Err() != nil {
+	if !known {
 		return nil, problems
 	}
 	t := &Task{Dir: dir, Name: taskName(dir, config), Config: config}
 	l.checkFiles(t)
 	l.checkLinks(dir)
-	if l.problems.Err() != nil {
-		return nil, l.problems
-	}
 	return t, l.problems
 }
 
@@ -89,6 +96,9 @@ func (l *loader) checkFiles(t *Task) {
 	}
 	for i := range t.Config.Steps {
 		step := &t.Config.Steps[i]
+		if badStepName(step.Name) != "" {
+			continue
+		}
 		dir := filepath.Join(StepsDir, step.Name)
 		if !isDir(filepath.Join(l.dir, dir)) {
 			l.fail(dir, "missing-file", "add it, or remove the step", "step %q has no directory %s", step.Name, dir)
