@@ -127,27 +127,23 @@ func (e Env) Keys() []string { return slices.Sorted(maps.Keys(e)) }
 // ArtifactConfig is a path of the sandbox that is kept. One that was given as a
 // plain string is written as one.
 type ArtifactConfig struct {
-	Source      string
-	Destination *string // relative to the artifacts directory
-	Exclude     List[string]
-	Service     *string // compose service; null is the main one
+	Source      string       `json:"source"`
+	Destination *string      `json:"destination"` // relative to the artifacts directory
+	Exclude     List[string] `json:"exclude"`
+	Service     *string      `json:"service"` // compose service; null is the main one
 
 	object bool // it was read as an object
 }
 
-type artifactObject struct {
-	Source      string       `json:"source"`
-	Destination *string      `json:"destination"`
-	Exclude     List[string] `json:"exclude"`
-	Service     *string      `json:"service"`
-}
+// artifactObject is the same without methods.
+type artifactObject ArtifactConfig
 
 // MarshalJSON writes a plain string when only the source is set.
 func (a ArtifactConfig) MarshalJSON() ([]byte, error) {
 	if !a.object && a.Destination == nil && len(a.Exclude) == 0 && a.Service == nil {
 		return marshalPlain(a.Source)
 	}
-	return marshalPlain(artifactObject{a.Source, a.Destination, a.Exclude, a.Service})
+	return marshalPlain(artifactObject(a))
 }
 
 // UnmarshalJSON reads a string or an object.
@@ -156,11 +152,11 @@ func (a *ArtifactConfig) UnmarshalJSON(b []byte) error {
 		*a = ArtifactConfig{}
 		return json.Unmarshal(b, &a.Source)
 	}
-	var o artifactObject
+	o := artifactObject{object: true}
 	if err := json.Unmarshal(b, &o); err != nil {
 		return err
 	}
-	*a = ArtifactConfig{o.Source, o.Destination, o.Exclude, o.Service, true}
+	*a = ArtifactConfig(o)
 	return nil
 }
 

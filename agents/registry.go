@@ -1,0 +1,135 @@
+package agents
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"harborgate/trials"
+)
+
+// Option is one kwarg of an agent.
+type Option struct {
+	Name    string   `json:"name"`
+	Doc     string   `json:"doc"`
+	Values  []string `json:"values,omitempty"` // closed list; empty is free text
+	Default string   `json:"default,omitempty"`
+}
+
+// Kind is one agent that can be asked for.
+type Kind struct {
+	Name    string   `json:"name"`
+	Doc     string   `json:"doc"`
+	Options []Option `json:"options"`
+	// AnyOption takes kwargs that are not listed and ignores them, as Harbor
+	// does for its two built-in agents.
+	AnyOption bool `json:"-"`
+
+	make func(in Input, kw map[string]string) (Agent, error)
+}
+
+// Input is what an agent is made from.
+type Input struct {
+	Config trials.AgentConfig
+	// SolutionEnv is the task's resolved [solution.env], for the oracle alone.
+	SolutionEnv map[string]string
+}
+
+// Kinds lists the agents that are built, in order of their names.
+func Kinds() []Kind {
+	return []Kind{
+		{Name: "command", Doc: "any shell command or script of yours", Options: commandOptions,
+			make: func(in Input, kw map[string]string) (Agent, error) { return newCommand(in.Config, kw) }},
+		{Name: "nop", Doc: "does nothing", AnyOption: true,
+			make: func(Input, map[string]string) (Agent, error) { return nop{}, nil }},
+		{Name: "oracle", Doc: "runs the task's own solution", AnyOption: true,
+			make: func(in Input, _ map[string]string) (Agent, error) { return &oracle{env: in.SolutionEnv}, nil }},
+	}
+}
+
+// harborAgents are the names that Harbor knows and this program does not run yet.
+var harborAgents = []string{
+	"acp", "aider", "antigravity-cli", "antigravity-sdk", "claude-code", "cline-cli", "code-puppy", "codex",
+	"computer-1", "copilot-cli", "cortex-code", "cursor-cli", "deerflow", "devin", "dspy-rlm", "eve", "fabric",
+	"fx", "fx-dev", "gemini-cli", "goose", "grok-build", "hermes", "junie", "kimi-cli", "kimi-code", "langgraph",
+	"mcode", "mimo", "mini-swe-agent", "muse-code", "nemo-agent", "openclaw", "opencode", "opencode-v2",
+	"openhands", "openhands-sdk", "pi", "qwen-coder", "rovodev-cli", "strands", "swe-agent", "terminus",
+	"terminus-1", "terminus-2", "trae-agent", "vibe",
+}
+
+// Find returns the kind of a name. The error of an unknown name says whether
+// Harbor knows it.
+func Find(name string) (Kind, error) {
+	kinds := Kinds()
+	i := slices.IndexFunc(kinds, func(k Kind) bool { return k.Name == name })
+	if i >= 0 {
+		return kinds[i], nil
+	}
+	names := make([]string, len(kinds))
+	for i, k := range kinds {
+		names[i] = k.Name
+	}
+	if slices.Contains(harborAgents, name) || strings.HasPrefix(name, "acp:") {
+		return Kind{}, fmt.Errorf("agent %q is one of Harbor's that is not built yet: use `-a command --ak script=…` to run it yourself, or one of %s", name, strings.Join(names, ", "))
+	}
+	return Kind{}, fmt.Errorf("agent %q is not known: choose one of %s", name, strings.Join(names, ", "))
+}
+
+// New makes the agent of a configuration. Wrong kwargs are errors that name them.
+func New(in Input) (Agent, error) {
+	if in.Config.ImportPath != nil {
+		return nil, fmt.Errorf("agent import path %q: Python classes cannot be loaded; use `-a command --ak script=…`", *in.Config.ImportPath)
+	}
+	kind, err := Find(in.Config.AgentName())
+	if err != nil {
+		return nil, err
+	}
+	kw, err := kind.kwargs(in.Config.Kwargs)
+	if err != nil {
+		return nil, err
+	}
+	return kind.make(in, kw)
+}
+
+func (k Kind) kwargs(given map[string]any) (map[string]string, error) {
+	out := map[string]string{}
+	for _, o := range k.Options {
+		out[o.Name] = o.Default
+	}
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		i := slices.IndexFunc(k.Options, func(o Option) bool { return o.Name == name })
+		if i < 0 {
+			if k.AnyOption {
+				continue
+			}
+			return nil, fmt.Errorf("agent %s has no option %q: it has %s", k.Name, name, optionNames(k.Options))
+		}
+		v := fmt.Sprint(given[name])
+		if vs := k.Options[i].Values; len(vs) > 0 && !slices.Contains(vs, v) {
+			return nil, fmt.Errorf("agent %s: option %s=%q must be one of %s", k.Name, name, v, strings.Join(vs, ", "))
+		}
+		out[name] = v
+	}
+	return out, nil
+}
+
+func optionNames(opts []Option) string {
+	names := make([]string, len(opts))
+	for i, o := range opts {
+		names[i] = o.Name
+	}
+	return strings.Join(names, ", ")
+}
+
+// modelInfo splits "provider/model" at the first slash.
+func modelInfo(c trials.AgentConfig) *trials.ModelInfo {
+	if c.ModelName == nil || *c.ModelName == "" {
+		return nil
+	}
+	provider, name, ok := strings.Cut(*c.ModelName, "/")
+	if !ok {
+		return &trials.ModelInfo{Name: provider}
+	}
+	return &trials.ModelInfo{Name: name, Provider: &provider}
+}

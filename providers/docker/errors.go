@@ -1,0 +1,86 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"syscall"
+
+	cerrdefs "github.com/containerd/errdefs"
+	"github.com/docker/docker/client"
+
+	"harborgate/providers"
+)
+
+// byClass turns the classes that the client makes of HTTP statuses into kinds.
+var byClass = []struct {
+	is   func(error) bool
+	kind providers.Kind
+}{
+	{cerrdefs.IsNotFound, providers.KindNotFound},
+	{cerrdefs.IsConflict, providers.KindAlreadyExists},
+	{cerrdefs.IsAlreadyExists, providers.KindAlreadyExists},
+	{cerrdefs.IsInvalidArgument, providers.KindInvalid},
+	{cerrdefs.IsUnauthorized, providers.KindDenied},
+	{cerrdefs.IsPermissionDenied, providers.KindDenied},
+	{cerrdefs.IsNotImplemented, providers.KindUnsupported},
+	{cerrdefs.IsResourceExhausted, providers.KindRateLimited},
+	{cerrdefs.IsUnavailable, providers.KindUnavailable},
+	{client.IsErrConnectionFailed, providers.KindUnavailable},
+}
+
+// byText is for what the engine says only in words, all of them with status 500
+// (or 404 for the pulls). Each row has a test.
+var byText = []struct {
+	text string
+	kind providers.Kind
+}{
+	{"no space left on device", providers.KindExhausted},
+	{"non-overlapping IPv4 address pool", providers.KindExhausted},
+	{"toomanyrequests", providers.KindRateLimited},
+	{"pull access denied", providers.KindDenied},
+	{"manifest unknown", providers.KindNotFound},
+	{"no matching manifest", providers.KindNotFound},
+	{"no such host", providers.KindUnavailable},
+	{"i/o timeout", providers.KindUnavailable},
+	{"TLS handshake timeout", providers.KindUnavailable},
+	{"connection refused", providers.KindUnavailable},
+	{"context canceled", providers.KindUnavailable},
+	{"exec format error", providers.KindInvalid},
+}
+
+// fail gives an engine's error a kind. Errors that have one keep it, and a
+// context's error stays recognisable.
+func (p *Provider) fail(op, id string, err error) error {
+	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	var e *providers.Error
+	if errors.As(err, &e) {
+		if e.Provider != "" {
+			return err
+		}
+		return &providers.Error{Provider: p.name, Op: op, ID: id, Kind: e.Kind, RetryAfter: e.RetryAfter, Death: e.Death, Err: err}
+	}
+	return &providers.Error{Provider: p.name, Op: op, ID: id, Kind: kindOf(err), Err: err}
+}
+
+func kindOf(err error) providers.Kind {
+	msg := err.Error()
+	for _, row := range byText {
+		if strings.Contains(msg, row.text) {
+			return row.kind
+		}
+	}
+	for _, row := range byClass {
+		if row.is(err) {
+			return row.kind
+		}
+	}
+	var ne net.Error
+	if errors.As(err, &ne) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) || strings.Contains(msg, "EOF") {
+		return providers.KindUnavailable
+	}
+	return providers.KindInternal
+}

@@ -1,0 +1,208 @@
+// Package scheduler decides which trial runs when. It knows slots, images that
+// must be there first, the host's CPU and memory, pauses before a retry, and
+// nothing of what a trial does.
+//
+// place is a pure function of the state; one goroutine owns the state and waits
+// for a completion, a build, a freed lease, a timer or the end of the context.
+// Nothing is polled. A trial that waits for an image or for its next try holds
+// no slot.
+package scheduler
+
+import (
+	"context"
+	"time"
+)
+
+// Resources are what a trial declares, or what a host has. Zero is not declared,
+// or no limit.
+type Resources struct {
+	CPUs      float64
+	MemoryMiB int64
+}
+
+// Trial is one trial of a job, as far as placement is concerned.
+type Trial struct {
+	Name   string
+	Builds []string // keys of images that must be ready before it starts
+	Needs  Resources
+	Pool   string // trials of a pool share its limit, see Options.Pools
+}
+
+// Assignment is one try to run.
+type Assignment struct {
+	Trial  int // index in the job
+	Try    int // from 1
+	Waited time.Duration
+}
+
+// Outcome is how a try ended.
+type Outcome struct {
+	// Retry asks for another try, after the pause. The runner's owner decides,
+	// because it knows the policy.
+	Retry bool
+	Pause time.Duration
+}
+
+// Runner executes tries. It returns when the slot is free again: the sandbox is
+// gone, or its removal is somebody else's business.
+type Runner interface {
+	Run(ctx context.Context, a Assignment) Outcome
+}
+
+// Readiness makes images. Build returns when the image is ready or has failed;
+// the trials that need it find out which.
+type Readiness interface {
+	Build(ctx context.Context, key string)
+}
+
+// Shares hands out the right to have one more sandbox, across whatever else
+// shares the provider. Acquire answers at once; after a refusal, Freed tells
+// when it is worth asking again.
+type Shares interface {
+	Acquire(ctx context.Context, trial string) (release func(), ok bool, err error)
+	Freed() <-chan struct{}
+}
+
+// Options are a scheduler's limits and partners.
+type Options struct {
+	MaxTrials int // at once, at least 1
+	MaxBuilds int // at once, at least 1
+	Budget    Resources
+	Pools     map[string]int // limits of pools
+	Runner    Runner
+	Readiness Readiness
+	Shares    Shares
+}
+
+// Run runs all trials of a job and returns when none is left, or when ctx ended
+// and all that ran has stopped. It returns how many trials never started.
+func Run(ctx context.Context, o Options, trials []Trial) (unstarted int, err error) {
+	l := &loop{
+		opt: o, finished: make(chan completion), built: make(chan string),
+		state: state{
+			builds: map[string]buildStatus{}, pools: o.Pools, budget: o.Budget,
+			maxTrials: max(o.MaxTrials, 1), maxBuilds: max(o.MaxBuilds, 1),
+		},
+	}
+	now := time.Now()
+	for _, t := range trials {
+		l.state.trials = append(l.state.trials, entry{Trial: t, queued: now})
+		for _, k := range t.Builds {
+			l.state.builds[k] = buildNeeded
+		}
+	}
+	err = l.run(ctx)
+	for i := range l.state.trials {
+		if l.state.trials[i].tries == 0 {
+			unstarted++
+		}
+	}
+	return unstarted, err
+}
+
+// loop is the owner of the state. Only its goroutine touches it.
+type loop struct {
+	opt      Options
+	state    state
+	active   int // goroutines that will report
+	finished chan completion
+	built    chan string
+	err      error
+}
+
+type completion struct {
+	trial   int
+	outcome Outcome
+}
+
+func (l *loop) run(ctx context.Context) error {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	ended := ctx.Done()
+	for {
+		w := place(&l.state, time.Now())
+		l.start(ctx, w)
+		if l.active == 0 && (l.state.stopped || !l.waiting()) {
+			return l.err
+		}
+		if !w.wake.IsZero() {
+			timer.Reset(time.Until(w.wake))
+		}
+		select {
+		case c := <-l.finished:
+			l.active--
+			l.settle(c)
+		case key := <-l.built:
+			l.active--
+			l.state.builds[key] = buildFinished
+		case <-l.opt.Shares.Freed():
+			l.state.refused = false
+		case <-timer.C:
+		case <-ended:
+			l.state.stopped, ended = true, nil
+		}
+	}
+}
+
+func (l *loop) waiting() bool {
+	for i := range l.state.trials {
+		if l.state.trials[i].status != done {
+			return true
+		}
+	}
+	return false
+}
+
+func (l *loop) start(ctx context.Context, w work) {
+	for _, key := range w.builds {
+		l.state.builds[key] = buildRunning
+		l.active++
+		go func() {
+			l.opt.Readiness.Build(ctx, key)
+			l.built <- key
+		}()
+	}
+	for _, i := range w.tries {
+		if !l.startTry(ctx, i) {
+			return
+		}
+	}
+}
+
+// startTry takes the lease and starts. A refusal leaves the trial where it was.
+func (l *loop) startTry(ctx context.Context, i int) bool {
+	t := &l.state.trials[i]
+	release, ok, err := l.opt.Shares.Acquire(ctx, t.Name)
+	if err != nil {
+		l.state.stopped = true
+		if ctx.Err() == nil {
+			l.err = err
+		}
+		return false
+	}
+	if !ok {
+		l.state.refused = true
+		return false
+	}
+	t.status = running
+	t.tries++
+	a := Assignment{Trial: i, Try: t.tries, Waited: time.Since(t.queued)}
+	l.active++
+	go func() {
+		outcome := l.opt.Runner.Run(ctx, a)
+		release()
+		l.finished <- completion{i, outcome}
+	}()
+	return true
+}
+
+func (l *loop) settle(c completion) {
+	t := &l.state.trials[c.trial]
+	if !c.outcome.Retry || l.state.stopped {
+		t.status = done
+		return
+	}
+	t.status = waiting
+	t.notBefore = time.Now().Add(c.outcome.Pause)
+	t.queued = t.notBefore
+}

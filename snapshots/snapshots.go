@@ -1,0 +1,354 @@
+// Package snapshots turns "this environment is needed" into "this image exists":
+// built once per content, whoever asks and however many ask at once.
+//
+//	hold, err := store.Ensure(ctx, snapshots.Request{Key: key, …})
+//	defer hold.Release()
+//
+// Ensure is the only way to an image. Within a process callers of one key share
+// one build; between processes of a host a lock file does. A Hold keeps the
+// image from being removed while a trial needs it, and dies with its process.
+//
+// What the store believes is in <dir>/<key>.json; an image that the store does
+// not know is never used and never removed, whatever its labels say.
+package snapshots
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gofrs/flock"
+
+	"harborgate/internal/atomicfile"
+	"harborgate/providers"
+)
+
+// FormatVersion is part of every key: raise it when the same inputs would be
+// built differently.
+const FormatVersion = "1"
+
+// lockPoll is how often the lock of another process's build is looked at; there
+// is no way to be told.
+const lockPoll = 200 * time.Millisecond
+
+// Key names the content of an image.
+type Key string
+
+// KeyOf makes a key of everything that the image depends on: provider type,
+// architecture, digest of the build context or the image reference, agent layer.
+func KeyOf(parts ...string) Key {
+	h := sha256.New()
+	for _, p := range append([]string{FormatVersion}, parts...) {
+		fmt.Fprintf(h, "%d:%s,", len(p), p)
+	}
+	return Key(hex.EncodeToString(h.Sum(nil))[:40])
+}
+
+// Request is one question to Ensure.
+type Request struct {
+	Key Key
+	// Try sets failures apart: a failed build is remembered and given to
+	// everybody who asks with the same Try, and built again for the next one.
+	Try int
+	// Check reports the image of an id when it is still present.
+	Check func(ctx context.Context, id string) (providers.Image, error)
+	// Build makes the image; log gets its progress.
+	Build func(ctx context.Context, log io.Writer) (providers.Image, error)
+	// Limit bounds the build, from when it starts and not from when somebody
+	// else's began; 0 is no bound.
+	Limit time.Duration
+	// Title is for humans, in the record and in the log ("task hello").
+	Title string
+}
+
+// Hold is a right to use an image. Release it when the sandbox is gone.
+type Hold struct {
+	Image  providers.Image
+	Cached bool          // it was there before this process asked
+	Waited time.Duration // for the build, of whoever
+
+	release func()
+}
+
+// Release gives the right back. It may be called twice and on nil.
+func (h *Hold) Release() {
+	if h != nil && h.release != nil {
+		h.release()
+	}
+}
+
+// Store keeps the images of one provider. Safe for concurrent use.
+type Store struct {
+	dir string
+	log *slog.Logger
+
+	mu      sync.Mutex // guards flights and holds
+	flights map[flightKey]*flight
+	holds   map[Key]*shared
+	running sync.WaitGroup
+}
+
+type flightKey struct {
+	key Key
+	try int
+}
+
+// flight is a build under way or finished; it ends when nobody waits for it.
+type flight struct {
+	done    chan struct{}
+	cancel  context.CancelFunc
+	waiting int
+	image   providers.Image
+	cached  bool
+	err     error
+}
+
+// shared is the in-use mark of a key, held by count holds of this process.
+type shared struct {
+	count int
+	lock  *flock.Flock
+}
+
+// Open uses dir, made when missing, for records, locks and build logs.
+func Open(dir string, log *slog.Logger) (*Store, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("open snapshots: %w", err)
+	}
+	return &Store{dir: dir, log: log, flights: map[flightKey]*flight{}, holds: map[Key]*shared{}}, nil
+}
+
+// Close waits for builds that were cancelled.
+func (s *Store) Close() { s.running.Wait() }
+
+// Ensure returns when the image exists, or with the build's error. When ctx ends
+// it returns at once; the build goes on while anybody else waits for it.
+func (s *Store) Ensure(ctx context.Context, r Request) (*Hold, error) {
+	start := time.Now()
+	mark, err := s.hold(r.Key) // before looking, so that nobody removes what we find
+	if err != nil {
+		return nil, err
+	}
+	f := s.join(ctx, r)
+	select {
+	case <-f.done:
+	case <-ctx.Done():
+	}
+	s.leave(flightKey{r.Key, r.Try}, f)
+	select {
+	case <-f.done:
+		if f.err == nil {
+			return &Hold{Image: f.image, Cached: f.cached, Waited: time.Since(start), release: mark}, nil
+		}
+		mark()
+		return nil, f.err
+	default:
+		mark()
+		return nil, ctx.Err()
+	}
+}
+
+// join finds the flight of a request or starts it.
+func (s *Store) join(ctx context.Context, r Request) *flight {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	k := flightKey{r.Key, r.Try}
+	if f, ok := s.flights[k]; ok {
+		f.waiting++
+		return f
+	}
+	fctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	f := &flight{done: make(chan struct{}), cancel: cancel, waiting: 1}
+	s.flights[k] = f
+	s.running.Go(func() {
+		defer cancel()
+		f.image, f.cached, f.err = s.make(fctx, r)
+		close(f.done)
+	})
+	return f
+}
+
+// leave forgets a flight that nobody else needs: a cancelled one, and a good one
+// whose record is on disk. A failed one stays, for those who come later.
+func (s *Store) leave(k flightKey, f *flight) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f.waiting--
+	if f.waiting > 0 {
+		return
+	}
+	select {
+	case <-f.done:
+		if f.err == nil || errors.Is(f.err, context.Canceled) {
+			delete(s.flights, k)
+		}
+	default:
+		f.cancel()
+		delete(s.flights, k)
+	}
+}
+
+// make looks for the image and builds it, under the key's lock.
+func (s *Store) make(ctx context.Context, r Request) (providers.Image, bool, error) {
+	if img, ok := s.known(ctx, r); ok {
+		return img, true, nil
+	}
+	lock := flock.New(s.path(r.Key, ".lock"))
+	if _, err := lock.TryLockContext(ctx, lockPoll); err != nil {
+		return providers.Image{}, false, fmt.Errorf("wait for the build of %s by another harbor: %w", r.Title, err)
+	}
+	defer func() { _ = lock.Unlock() }() // the lock goes with the file descriptor
+	if img, ok := s.known(ctx, r); ok {
+		return img, true, nil
+	}
+	if r.Limit > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, r.Limit)
+		defer cancel()
+	}
+	img, err := s.build(ctx, r)
+	if err != nil {
+		return providers.Image{}, false, err
+	}
+	return img, false, s.remember(r, img)
+}
+
+func (s *Store) build(ctx context.Context, r Request) (providers.Image, error) {
+	s.log.Info("build started", "key", r.Key, "title", r.Title)
+	start := time.Now()
+	f, err := os.Create(s.path(r.Key, ".log"))
+	if err != nil {
+		return providers.Image{}, fmt.Errorf("build %s: %w", r.Title, err)
+	}
+	img, err := r.Build(ctx, f)
+	if cerr := f.Close(); err == nil && cerr != nil {
+		err = fmt.Errorf("build %s: write its log: %w", r.Title, cerr)
+	}
+	s.log.Info("build ended", "key", r.Key, "title", r.Title, "dur_ms", time.Since(start).Milliseconds(), "ok", err == nil, "log", f.Name())
+	return img, err
+}
+
+// Record is what the store knows of one image.
+type Record struct {
+	Key   Key       `json:"key"`
+	ID    string    `json:"image"`
+	Title string    `json:"title"`
+	Made  time.Time `json:"made"`
+	Bytes int64     `json:"bytes"`
+}
+
+func (s *Store) known(ctx context.Context, r Request) (providers.Image, bool) {
+	rec, err := s.read(r.Key)
+	if err != nil {
+		return providers.Image{}, false
+	}
+	img, err := r.Check(ctx, rec.ID)
+	return img, err == nil
+}
+
+func (s *Store) read(key Key) (Record, error) {
+	b, err := os.ReadFile(s.path(key, ".json"))
+	if err != nil {
+		return Record{}, err
+	}
+	var rec Record
+	return rec, json.Unmarshal(b, &rec)
+}
+
+func (s *Store) remember(r Request, img providers.Image) error {
+	b, err := json.Marshal(Record{Key: r.Key, ID: img.ID, Title: r.Title, Made: time.Now().UTC(), Bytes: img.Bytes})
+	if err != nil {
+		return err
+	}
+	return atomicfile.Write(s.path(r.Key, ".json"), b, 0o600)
+}
+
+// hold marks a key as in use, for every process of this host.
+func (s *Store) hold(key Key) (release func(), err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	h := s.holds[key]
+	if h == nil {
+		h = &shared{lock: flock.New(s.path(key, ".use"))}
+		ok, err := h.lock.TryRLock()
+		if err == nil && !ok {
+			err = errors.New("it is being removed, try again")
+		}
+		if err != nil {
+			return nil, fmt.Errorf("mark snapshot %s as in use: %w", key, err)
+		}
+		s.holds[key] = h
+	}
+	h.count++
+	return sync.OnceFunc(func() { s.drop(key) }), nil
+}
+
+func (s *Store) drop(key Key) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	h := s.holds[key]
+	if h.count--; h.count == 0 {
+		_ = h.lock.Unlock() // the lock goes with the file descriptor
+		delete(s.holds, key)
+	}
+}
+
+// List returns all records.
+func (s *Store) List() ([]Record, error) {
+	entries, err := os.ReadDir(s.dir)
+	if err != nil {
+		return nil, fmt.Errorf("list snapshots: %w", err)
+	}
+	var out []Record
+	for _, e := range entries {
+		key, ok := strings.CutSuffix(e.Name(), ".json")
+		if !ok {
+			continue
+		}
+		rec, err := s.read(Key(key))
+		if err != nil {
+			s.log.Warn("snapshot record is unreadable", "key", key, "error", err)
+			continue
+		}
+		out = append(out, rec)
+	}
+	return out, nil
+}
+
+// Remove removes an image that no process uses, by means of remove, and its
+// record. It reports false when the image is in use.
+func (s *Store) Remove(ctx context.Context, rec Record, remove func(ctx context.Context, id string) error) (bool, error) {
+	use := flock.New(s.path(rec.Key, ".use"))
+	ok, err := use.TryLock()
+	if err != nil || !ok {
+		return false, err
+	}
+	defer func() { _ = use.Unlock() }()
+	if err := remove(ctx, rec.ID); err != nil {
+		if providers.Is(err, providers.KindDenied) {
+			return false, nil
+		}
+		return false, fmt.Errorf("remove snapshot %s: %w", rec.Key, err)
+	}
+	for _, ext := range []string{".json", ".log"} {
+		if err := os.Remove(s.path(rec.Key, ext)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return true, fmt.Errorf("remove snapshot %s: %w", rec.Key, err)
+		}
+	}
+	return true, nil
+}
+
+// LogPath is where the build log of a key is.
+func (s *Store) LogPath(key Key) string { return s.path(key, ".log") }
+
+func (s *Store) path(key Key, ext string) string { return filepath.Join(s.dir, string(key)+ext) }

@@ -1,0 +1,108 @@
+package results
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"harborgate/trials"
+)
+
+// ReadJobResult reads a job's result.json, of ours or of Harbor from 0.5 on.
+func ReadJobResult(dir string) (trials.JobResult, error) {
+	var r trials.JobResult
+	b, err := os.ReadFile(filepath.Join(dir, ResultFile))
+	if err != nil {
+		return r, err
+	}
+	return r, decode(b, &r, filepath.Join(dir, ResultFile))
+}
+
+// ReadTrialResult reads a trial's result.json.
+func ReadTrialResult(dir string) (*trials.Result, error) {
+	name := filepath.Join(dir, ResultFile)
+	b, err := os.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	return ParseTrialResult(b, name)
+}
+
+// ParseTrialResult reads the content of a trial's result.json; name is for
+// errors.
+func ParseTrialResult(b []byte, name string) (*trials.Result, error) {
+	r := &trials.Result{}
+	if err := decode(b, r, name); err != nil {
+		return nil, err
+	}
+	if r.TrialName == "" {
+		return nil, fmt.Errorf("%s: it is no trial's result: trial_name is missing", name)
+	}
+	fillPolicy(r)
+	return r, nil
+}
+
+// fillPolicy completes files of Harbor 0.5, which had neither the policy nor
+// reward_valid.
+func fillPolicy(r *trials.Result) {
+	e := r.ExceptionInfo
+	if e != nil && e.Policy == nil {
+		p := trials.PolicyOf(e.Type, r.Config.OverrideErrorPolicy)
+		e.Policy = &p
+		r.RewardValid = hasRewards(r) && p.HasValidReward
+	}
+	if e == nil && r.SchemaVersion == 0 {
+		r.RewardValid = hasRewards(r)
+	}
+}
+
+func hasRewards(r *trials.Result) bool {
+	return r.VerifierResult != nil && len(r.VerifierResult.Rewards) > 0
+}
+
+func decode(b []byte, into any, name string) error {
+	if err := json.Unmarshal(b, into); err != nil {
+		return fmt.Errorf("%s cannot be read: %w", name, err)
+	}
+	return nil
+}
+
+// TrialDirs lists the directories of a job that are trials, in order of their
+// names. The old trials/ sub-directory is looked into as well.
+func TrialDirs(job string) ([]string, error) {
+	out, err := trialDirs(job)
+	if err != nil {
+		return nil, err
+	}
+	old, err := trialDirs(filepath.Join(job, "trials"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	return append(out, old...), nil
+}
+
+func trialDirs(dir string) ([]string, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, e := range entries {
+		if !e.IsDir() || strings.HasPrefix(e.Name(), ".") {
+			continue
+		}
+		d := filepath.Join(dir, e.Name())
+		if slices.ContainsFunc([]string{ConfigFile, LockFile, ResultFile}, func(f string) bool {
+			_, err := os.Stat(filepath.Join(d, f))
+			return err == nil
+		}) {
+			out = append(out, d)
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,236 @@
+// Package results keeps jobs and trials on disk, in Harbor's tree:
+//
+//	<jobs dir>/<job>/          config.json lock.json result.json job.log events.jsonl .lock
+//	<jobs dir>/<job>/<trial>/  config.json lock.json result.json trial.log exception.txt
+//	                           agent/ verifier/ artifacts/ tries/<n>/
+//
+// Documents are written atomically; logs and events grow. The disk is the truth:
+// whatever else shows a job can be rebuilt from it. Nothing that comes out of a
+// sandbox is followed or trusted: no links are made, sizes are bounded.
+package results
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net/url"
+	"os"
+	"path"
+	"path/filepath"
+
+	"harborgate/internal/atomicfile"
+	"harborgate/trials"
+)
+
+// Names of files in a job's and a trial's directory.
+const (
+	ConfigFile    = "config.json"
+	LockFile      = "lock.json"
+	ResultFile    = "result.json"
+	TrialLogFile  = "trial.log"
+	JobLogFile    = "job.log"
+	EventsFile    = "events.jsonl"
+	ExceptionFile = "exception.txt"
+	TriesDir      = "tries"
+)
+
+// Limits bound what a trial may leave on disk.
+type Limits struct {
+	LogBytes   int64 // of one streamed log
+	FileBytes  int64 // of one file from a sandbox
+	TotalBytes int64 // of all files from the sandbox of a trial
+	Files      int   // how many of them
+}
+
+// DefaultLimits are generous: they are there for accidents and attacks.
+func DefaultLimits() Limits {
+	return Limits{LogBytes: 64 << 20, FileBytes: 2 << 30, TotalBytes: 8 << 30, Files: 250_000}
+}
+
+// Trial is one trial's directory. Its methods are for one goroutine, except that
+// streams may be written by others.
+type Trial struct {
+	dir    string // absolute
+	limits Limits
+	root   *os.Root
+	log    *os.File
+	used   usage
+}
+
+type usage struct {
+	files int
+	bytes int64
+}
+
+// NewTrial makes the directory of a trial, or takes the one that is there: an
+// earlier try's content is moved to tries/<n>/ when try is above 1.
+func NewTrial(dir string, try int, limits Limits) (*Trial, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("make trial directory: %w", err)
+	}
+	if try > 1 {
+		if err := archive(dir, try-1); err != nil {
+			return nil, fmt.Errorf("keep try %d of %s: %w", try-1, filepath.Base(dir), err)
+		}
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	t := &Trial{dir: dir, limits: limits, root: root}
+	t.log, err = root.OpenFile(TrialLogFile, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
+	if err != nil {
+		return nil, errors.Join(err, root.Close())
+	}
+	return t, nil
+}
+
+// archive moves what a try left out of the way of the next one.
+func archive(dir string, try int) error {
+	to := filepath.Join(dir, TriesDir, fmt.Sprint(try))
+	if err := os.MkdirAll(to, 0o755); err != nil {
+		return err
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if e.Name() == TriesDir {
+			continue
+		}
+		if err := os.Rename(filepath.Join(dir, e.Name()), filepath.Join(to, e.Name())); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// URI is the directory as file://….
+func (t *Trial) URI() string { return (&url.URL{Scheme: "file", Path: filepath.ToSlash(t.dir)}).String() }
+
+// Path is the path of a name on this host.
+func (t *Trial) Path(name string) string { return filepath.Join(t.dir, filepath.FromSlash(name)) }
+
+// Begin makes the empty parts, lock.json and config.json.
+func (t *Trial) Begin(cfg *trials.TrialConfig, lock trials.TrialLock) error {
+	for _, d := range []string{"agent", "verifier", "artifacts/logs/artifacts"} {
+		if err := t.root.MkdirAll(d, 0o755); err != nil {
+			return err
+		}
+	}
+	b, err := trials.MarshalLock(lock)
+	if err != nil {
+		return err
+	}
+	if err := t.Write(LockFile, b); err != nil {
+		return err
+	}
+	if cfg == nil {
+		return nil
+	}
+	redacted := cfg.Redacted(os.LookupEnv)
+	if b, err = trials.MarshalIndent(redacted); err != nil {
+		return err
+	}
+	return t.Write(ConfigFile, b)
+}
+
+// Logger writes to trial.log and to base.
+func (t *Trial) Logger(base *slog.Logger) *slog.Logger {
+	own := slog.NewTextHandler(t.log, &slog.HandlerOptions{Level: slog.LevelDebug})
+	return slog.New(slog.NewMultiHandler(own, base.Handler().WithAttrs([]slog.Attr{slog.String("trial", filepath.Base(t.dir))})))
+}
+
+// Stream opens a growing log.
+func (t *Trial) Stream(name string) (io.WriteCloser, error) {
+	f, err := t.root.Create(filepath.FromSlash(name))
+	if err != nil {
+		return nil, err
+	}
+	return newCapped(f, t.limits.LogBytes), nil
+}
+
+// Read reads a regular file of at most limit bytes without following links.
+func (t *Trial) Read(name string, limit int64) ([]byte, error) {
+	f, size, err := t.open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if size > limit {
+		return nil, fmt.Errorf("%s has %d bytes, at most %d are read", name, size, limit)
+	}
+	return io.ReadAll(io.LimitReader(f, limit))
+}
+
+// Ends returns the first and the last n bytes of a file.
+func (t *Trial) Ends(name string, n int64) ([]byte, error) {
+	f, size, err := t.open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if size <= 2*n {
+		return io.ReadAll(io.LimitReader(f, 2*n))
+	}
+	out := make([]byte, 2*n)
+	if _, err := io.ReadFull(f, out[:n]); err != nil {
+		return nil, err
+	}
+	_, err = f.ReadAt(out[n:], size-n)
+	return out, err
+}
+
+// open refuses what is no regular file, before it is opened: a FIFO would block.
+func (t *Trial) open(name string) (*os.File, int64, error) {
+	name = filepath.FromSlash(name)
+	fi, err := t.root.Lstat(name)
+	if err != nil {
+		return nil, 0, err
+	}
+	if !fi.Mode().IsRegular() {
+		return nil, 0, fmt.Errorf("%s is no regular file (%s)", name, fi.Mode().Type())
+	}
+	f, err := t.root.Open(name)
+	return f, fi.Size(), err
+}
+
+// Write replaces a file atomically.
+func (t *Trial) Write(name string, b []byte) error {
+	if dir := path.Dir(name); dir != "." {
+		if err := t.root.MkdirAll(filepath.FromSlash(dir), 0o755); err != nil {
+			return err
+		}
+	}
+	return atomicfile.Write(t.Path(name), b, 0o644)
+}
+
+// Remove removes a file or a directory.
+func (t *Trial) Remove(name string) error {
+	err := t.root.RemoveAll(filepath.FromSlash(name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// Finish writes result.json.
+func (t *Trial) Finish(r *trials.Result) error {
+	shown := *r
+	shown.Config = r.Config.Redacted(os.LookupEnv)
+	b, err := trials.MarshalIndent(shown)
+	if err != nil {
+		return err
+	}
+	return t.Write(ResultFile, b)
+}
+
+// Close ends the log.
+func (t *Trial) Close() error { return errors.Join(t.log.Close(), t.root.Close()) }

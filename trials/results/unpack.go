@@ -1,0 +1,196 @@
+package results
+
+import (
+	"archive/tar"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"harborgate/trials"
+)
+
+// maxSkipped bounds the list of what was left out; the rest is only counted.
+const maxSkipped = 100
+
+// unpacker stores one tar stream. Every entry is a file or a directory of its
+// own below the trial's directory, whatever the stream says.
+type unpacker struct {
+	t    *Trial
+	opt  trials.Unpack
+	made map[string]bool // directories that exist
+	more int
+	got  trials.Unpacked
+}
+
+// Unpack stores a stream from a sandbox. Entries that are no plain files or
+// directories, that would land elsewhere or that are too large are skipped and
+// listed; only a broken stream or a failing disk is an error.
+func (t *Trial) Unpack(stream io.Reader, o trials.Unpack) (trials.Unpacked, error) {
+	u := &unpacker{t: t, opt: o, made: map[string]bool{}}
+	if err := u.mkdir("."); err != nil {
+		return u.got, err
+	}
+	r := tar.NewReader(stream)
+	for {
+		hdr, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return u.got, fmt.Errorf("read what the sandbox sent for %s: %w", o.Dir, err)
+		}
+		if err := u.entry(hdr, r); err != nil {
+			return u.got, err
+		}
+	}
+	if u.more > 0 {
+		u.got.Skipped = append(u.got.Skipped, trials.Skipped{Name: "…", Reason: fmt.Sprintf("%d more entries", u.more)})
+	}
+	return u.got, nil
+}
+
+func (u *unpacker) skip(name, reason string) {
+	if len(u.got.Skipped) >= maxSkipped {
+		u.more++
+		return
+	}
+	u.got.Skipped = append(u.got.Skipped, trials.Skipped{Name: name, Reason: reason})
+}
+
+// notStored says why an entry of a type is never stored.
+var notStored = map[byte]string{
+	tar.TypeSymlink: "it is a symbolic link",
+	tar.TypeChar:    "it is a device",
+	tar.TypeBlock:   "it is a device",
+	tar.TypeFifo:    "it is a pipe",
+}
+
+func (u *unpacker) entry(hdr *tar.Header, body io.Reader) error {
+	name := path.Clean(hdr.Name)
+	if u.opt.File != "" {
+		name = u.opt.File
+	}
+	if name == "." {
+		return nil
+	}
+	reason := u.refused(name, hdr)
+	if reason != "" {
+		u.skip(name, reason)
+		return nil
+	}
+	if u.opt.Want != nil && !u.opt.Want(name) || slices.Contains(u.opt.Keep, name) {
+		return nil
+	}
+	if hdr.Typeflag == tar.TypeDir {
+		u.got.Dirs++
+		return u.mkdir(name)
+	}
+	if hdr.Typeflag == tar.TypeLink {
+		return u.hardLink(name, path.Clean(hdr.Linkname))
+	}
+	return u.file(name, hdr, body)
+}
+
+func (u *unpacker) refused(name string, hdr *tar.Header) string {
+	limits := u.t.limits
+	switch {
+	case !filepath.IsLocal(filepath.FromSlash(name)) || strings.ContainsRune(name, 0):
+		return "its name leads outside"
+	case notStored[hdr.Typeflag] != "":
+		return notStored[hdr.Typeflag]
+	case hdr.Typeflag != tar.TypeReg && hdr.Typeflag != tar.TypeDir && hdr.Typeflag != tar.TypeLink && hdr.Typeflag != tar.TypeGNUSparse:
+		return fmt.Sprintf("it is of an unknown type %q", hdr.Typeflag)
+	case hdr.Size > limits.FileBytes:
+		return fmt.Sprintf("it has %d bytes, more than the %d that one file may have", hdr.Size, limits.FileBytes)
+	case u.t.used.bytes+hdr.Size > limits.TotalBytes:
+		return fmt.Sprintf("the trial's files would have more than %d bytes", limits.TotalBytes)
+	case u.t.used.files >= limits.Files:
+		return fmt.Sprintf("the trial has %d files already", limits.Files)
+	}
+	return ""
+}
+
+// mkdir makes a directory below Dir. A file that stands in its way, from an
+// earlier entry, is replaced.
+func (u *unpacker) mkdir(name string) error {
+	full := path.Join(u.opt.Dir, name)
+	if u.made[full] {
+		return nil
+	}
+	err := u.t.root.MkdirAll(filepath.FromSlash(full), 0o755)
+	if err != nil && !errors.Is(err, fs.ErrExist) {
+		if fi, serr := u.t.root.Lstat(filepath.FromSlash(full)); serr != nil || fi.IsDir() {
+			u.skip(name, err.Error())
+			return ignoreName(err)
+		}
+	}
+	u.made[full] = true
+	return nil
+}
+
+// ignoreName turns errors about a name (too long, a file where a directory
+// should be) into nothing: the entry is skipped. Others are the disk's.
+func ignoreName(err error) error {
+	var pe *fs.PathError
+	if errors.As(err, &pe) && !errors.Is(err, errNoSpace) && !errors.Is(err, errReadOnly) && !errors.Is(err, errTooManyFiles) {
+		return nil
+	}
+	return err
+}
+
+func (u *unpacker) file(name string, hdr *tar.Header, body io.Reader) error {
+	if err := u.mkdir(path.Dir(name)); err != nil {
+		return err
+	}
+	f, err := u.create(name, hdr.FileInfo().Mode().Perm()&0o755|0o600)
+	if err != nil {
+		u.skip(name, err.Error())
+		return ignoreName(err)
+	}
+	n, err := io.Copy(f, body)
+	u.t.used.files++
+	u.t.used.bytes += n
+	u.got.Files++
+	u.got.Bytes += n
+	if err := errors.Join(err, f.Close()); err != nil {
+		return fmt.Errorf("store %s: %w", path.Join(u.opt.Dir, name), err)
+	}
+	return nil
+}
+
+// create makes a new file, never writing through one that is there.
+func (u *unpacker) create(name string, mode fs.FileMode) (*os.File, error) {
+	full := filepath.FromSlash(path.Join(u.opt.Dir, name))
+	if err := u.t.root.Remove(full); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	return u.t.root.OpenFile(full, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+}
+
+// hardLink copies the file that was stored under the other name: links are not
+// made on the host.
+func (u *unpacker) hardLink(name, target string) error {
+	full := path.Join(u.opt.Dir, target)
+	if !filepath.IsLocal(filepath.FromSlash(target)) {
+		u.skip(name, "it is a hard link that leads outside")
+		return nil
+	}
+	src, size, err := u.t.open(full)
+	if err != nil {
+		u.skip(name, "it is a hard link to something that was not stored")
+		return nil
+	}
+	defer src.Close()
+	hdr := &tar.Header{Typeflag: tar.TypeReg, Name: name, Size: size, Mode: 0o644}
+	if reason := u.refused(name, hdr); reason != "" || name == target {
+		u.skip(name, reason)
+		return nil
+	}
+	return u.file(name, hdr, src)
+}

@@ -1,0 +1,106 @@
+package runner
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"path/filepath"
+
+	"harborgate/agents"
+	"harborgate/trials"
+)
+
+// streamed are the agent's files that the host wrote while the agent ran; what
+// the sandbox says about them does not count.
+type streamed struct {
+	sink  Sink
+	names []string
+}
+
+// Open makes agent logs go to the trial's directory as they come.
+func (s *streamed) Open(name string) (io.WriteCloser, error) {
+	s.names = append(s.names, name)
+	return s.sink.Stream("agent/" + name)
+}
+
+func (x *run) workplace() *agents.Workplace {
+	x.streamed = &streamed{sink: x.t.Sink}
+	return &agents.Workplace{
+		Sandbox: x.sandbox, Task: x.t.Task, Instruction: x.instruction,
+		User: x.t.Task.Config.Agent.User, Env: mergeEnv(x.env.secret, x.env.agent),
+		Log: x.streamed, LogsDir: agentDir, KeepProcesses: x.kwargs.keepAgentProcesses, Note: x.note,
+		Upload: func(ctx context.Context, dir, dest string, executable ...string) error {
+			return during(trials.CauseUpload, upload(ctx, x.sandbox, dir, dest, executable...))
+		},
+	}
+}
+
+func (x *run) setUpAgent(ctx context.Context) *trials.Failure {
+	x.place = x.workplace()
+	f := x.phase(ctx, trials.PhaseAgentSetup, &x.res.AgentSetup, x.limits.AgentSetup, func(ctx context.Context) error {
+		return x.agent.Setup(ctx, x.place)
+	})
+	x.res.AgentInfo = x.agent.Info()
+	return f
+}
+
+// runAgent lets the agent work. When it returns, no process of the agent is
+// left, unless the job asked to keep them.
+func (x *run) runAgent(ctx context.Context) *trials.Failure {
+	x.res.AgentResult = &trials.AgentResult{}
+	return x.phase(ctx, trials.PhaseAgentExecution, &x.res.AgentExecution, x.limits.Agent, func(ctx context.Context) error {
+		got, err := x.agent.Run(ctx, x.place)
+		if got != nil {
+			x.res.AgentResult = got
+		}
+		return err
+	})
+}
+
+// collectAgentLogs brings /logs/agent to the trial's directory.
+func (x *run) collectAgentLogs(ctx context.Context) error {
+	if x.kwargs.autoMounting {
+		return nil
+	}
+	tar, err := x.sandbox.Download(ctx, agentDir)
+	if err != nil {
+		return fmt.Errorf("download %s: %w", agentDir, err)
+	}
+	defer tar.Close()
+	c := x.t.Config.Agent
+	got, err := x.t.Sink.Unpack(tar, trials.Unpack{Dir: "agent", Keep: x.streamed.names, Want: wanted(c.IncludeLogs, c.ExcludeLogs)})
+	x.noteSkipped("agent", got)
+	return err
+}
+
+func (x *run) noteSkipped(what string, got trials.Unpacked) {
+	for i, s := range got.Skipped {
+		if i == 5 {
+			x.note("skipped", fmt.Sprintf("%s: and %d more", what, len(got.Skipped)-i))
+			return
+		}
+		x.note("skipped", fmt.Sprintf("%s/%s was left out: %s", what, s.Name, s.Reason))
+	}
+}
+
+// wanted turns include and exclude globs into a filter; an exclude wins.
+func wanted(include, exclude []string) func(string) bool {
+	if len(include) == 0 && len(exclude) == 0 {
+		return nil
+	}
+	return func(name string) bool {
+		return !matches(exclude, name) && (len(include) == 0 || matches(include, name))
+	}
+}
+
+func matches(globs []string, name string) bool {
+	for _, g := range globs {
+		if ok, _ := filepath.Match(g, name); ok {
+			return true
+		}
+		if ok, _ := filepath.Match(g, filepath.Base(name)); ok {
+			return true
+		}
+	}
+	return false
+}

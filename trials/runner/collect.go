@@ -1,0 +1,278 @@
+package runner
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"path"
+	"strings"
+	"time"
+
+	"harborgate/providers"
+	"harborgate/trials"
+)
+
+const (
+	// collectLimit bounds the collection of logs and artifacts as a whole.
+	collectLimit = 10 * time.Minute
+	// salvageLimit bounds it when the try failed or was cancelled.
+	salvageLimit = 20 * time.Second
+	manifestFile = "artifacts/manifest.json"
+)
+
+// manifestEntry is one line of artifacts/manifest.json.
+type manifestEntry struct {
+	Source      string   `json:"source"`
+	Destination string   `json:"destination"`
+	Type        string   `json:"type"`
+	Status      string   `json:"status"`
+	Service     *string  `json:"service"`
+	Exclude     []string `json:"exclude"`
+}
+
+// collectedArtifact is what a separate verifier gets back at its old place.
+type collectedArtifact struct {
+	source string // absolute path inside
+	stored string // name in the sink
+	dir    bool
+}
+
+// collect brings the agent's logs and all artifacts out of the sandbox. Only a
+// separate verifier, which lives on artifacts alone, makes a failure of it count.
+func (x *run) collect(ctx context.Context) *trials.Failure {
+	ctx, cancel := context.WithTimeoutCause(ctx, collectLimit,
+		&limitError{trials.PhaseArtifacts, trials.Limit{Seconds: collectLimit.Seconds(), Origin: "artifact collection, fixed"}})
+	defer cancel()
+	begun := time.Now()
+	err := x.bringOut(ctx)
+	f := x.explain(ctx, trials.PhaseArtifacts, time.Since(begun), err)
+	switch {
+	case f == nil:
+		return nil
+	case f.Cause == trials.CauseCancelled, f.Cause == trials.CauseSandboxLost, f.Cause == trials.CauseOutOfMemory, x.separate():
+		return f
+	default:
+		x.note("collect_failed", f.Message)
+		return nil
+	}
+}
+
+// salvage saves what can be saved after a failure, quickly.
+func (x *run) salvage(ctx context.Context) {
+	if x.collected || x.removed || x.sandbox == nil || x.t.Config.InstallOnly {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), salvageLimit)
+	defer cancel()
+	if err := x.bringOut(ctx); err != nil {
+		x.log.Info("logs could not be saved", "error", err)
+	}
+}
+
+func (x *run) bringOut(ctx context.Context) error {
+	x.collected = true
+	if x.kwargs.autoMounting {
+		if err := x.ownMounts(ctx); err != nil {
+			x.note("collect_failed", err.Error())
+		}
+	}
+	if err := x.collectAgentLogs(ctx); err != nil {
+		if ctx.Err() != nil || !providers.Is(err, providers.KindNotFound) {
+			return err
+		}
+		x.note("collect_failed", err.Error())
+	}
+	x.runCollectHooks(ctx)
+	entries, err := x.collectArtifacts(ctx)
+	if werr := x.writeManifest(entries); werr != nil {
+		return werr
+	}
+	return err
+}
+
+// ownMounts gives mounted files to this process's user.
+func (x *run) ownMounts(ctx context.Context) error {
+	return x.root(ctx, x.sandbox, "give mounted logs to the host's user", fmt.Sprintf("chown -R %s %s", hostOwner(), logsDir))
+}
+
+// runCollectHooks runs the task's own commands that prepare artifacts.
+func (x *run) runCollectHooks(ctx context.Context) {
+	for _, h := range x.t.Task.Config.Verifier.Collect {
+		hctx, cancel := context.WithTimeout(ctx, time.Duration(h.TimeoutSec*float64(time.Second)))
+		var out tail
+		status, err := x.sandbox.Exec(hctx, providers.Command{
+			Args: shell(h.Command), User: h.User, SecretEnv: x.env.secret, Stdout: &out, Stderr: &out,
+		})
+		cancel()
+		if err != nil || !status.OK() {
+			x.note("collect_failed", fmt.Sprintf("collect command %q: %s %v %s", h.Command, status, err, out))
+		}
+	}
+}
+
+// wantedArtifacts are the convention directory, the task's and the job's
+// artifacts. An explicit entry for the directory replaces the implicit one.
+func (x *run) wantedArtifacts() []trials.ArtifactConfig {
+	var out []trials.ArtifactConfig
+	for _, a := range x.t.Task.Config.Artifacts {
+		out = append(out, trials.ArtifactConfig{Source: a.Source, Destination: optional(a.Destination), Exclude: a.Exclude, Service: optional(a.Service)})
+	}
+	out = append(out, x.t.Config.Artifacts...)
+	for _, a := range out {
+		if path.Clean(a.Source) == artifactsDir {
+			return out
+		}
+	}
+	return append([]trials.ArtifactConfig{{Source: artifactsDir}}, out...)
+}
+
+func optional(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+func (x *run) collectArtifacts(ctx context.Context) (entries []manifestEntry, first error) {
+	var taken []string
+	for _, a := range x.wantedArtifacts() {
+		e := entryOf(a)
+		switch {
+		case path.Clean(a.Source) == artifactsDir && x.kwargs.autoMounting:
+			e.Type, e.Status = "directory", "ok"
+			if x.emptyDir(e.Destination) {
+				e.Status = "empty"
+			}
+		case overlaps(taken, e.Destination):
+			e.Status = "skipped"
+			x.note("artifact_skipped", fmt.Sprintf("artifact %s: %s is taken by an earlier one", a.Source, e.Destination))
+		default:
+			taken = append(taken, e.Destination)
+			err := x.collectOne(ctx, a, &e)
+			if err != nil {
+				e.Status = "failed"
+				x.log.Info("artifact not collected", "source", a.Source, "error", err)
+				if first == nil && (ctx.Err() != nil || !providers.Is(err, providers.KindNotFound)) {
+					first = err
+				}
+			}
+		}
+		entries = append(entries, e)
+	}
+	return entries, first
+}
+
+func entryOf(a trials.ArtifactConfig) manifestEntry {
+	dest := strings.TrimLeft(path.Clean("/"+a.Source), "/")
+	if a.Destination != nil {
+		dest = path.Clean(*a.Destination)
+	}
+	e := manifestEntry{Source: a.Source, Destination: "artifacts/" + dest, Type: "file", Service: a.Service, Exclude: a.Exclude}
+	if e.Exclude == nil {
+		e.Exclude = []string{}
+	}
+	return e
+}
+
+func overlaps(taken []string, dest string) bool {
+	for _, t := range taken {
+		if t == dest || strings.HasPrefix(dest, t+"/") || strings.HasPrefix(t, dest+"/") {
+			return true
+		}
+	}
+	return false
+}
+
+// collectOne stores one artifact. What kind it is shows in the stream: a
+// directory has names relative to itself, a file its own.
+func (x *run) collectOne(ctx context.Context, a trials.ArtifactConfig, e *manifestEntry) error {
+	source, err := x.absolute(ctx, a.Source)
+	if err != nil {
+		return err
+	}
+	dir, err := x.isDir(ctx, source)
+	if err != nil {
+		return err
+	}
+	tar, err := x.sandbox.Download(ctx, source)
+	if err != nil {
+		return err
+	}
+	defer tar.Close()
+	opt := trials.Unpack{Dir: e.Destination, Want: excluding(a.Exclude)}
+	if !dir {
+		opt = trials.Unpack{Dir: path.Dir(e.Destination), File: path.Base(e.Destination)}
+	} else {
+		e.Type = "directory"
+	}
+	got, err := x.t.Sink.Unpack(tar, opt)
+	x.noteSkipped(e.Destination, got)
+	if err != nil {
+		return err
+	}
+	e.Status = "ok"
+	x.artifacts = append(x.artifacts, collectedArtifact{source: source, stored: e.Destination, dir: dir})
+	return nil
+}
+
+// excluding leaves out what tar's --exclude would: a pattern that matches a name
+// or any of its parts.
+func excluding(patterns []string) func(string) bool {
+	if len(patterns) == 0 {
+		return nil
+	}
+	return func(name string) bool {
+		for p := name; p != "." && p != "/"; p = path.Dir(p) {
+			for _, pat := range patterns {
+				pat = strings.TrimPrefix(strings.TrimSuffix(pat, "/"), "./")
+				if ok, _ := path.Match(pat, p); ok {
+					return false
+				}
+				if ok, _ := path.Match(pat, path.Base(p)); ok {
+					return false
+				}
+			}
+		}
+		return true
+	}
+}
+
+func (x *run) absolute(ctx context.Context, source string) (string, error) {
+	if path.IsAbs(source) {
+		return path.Clean(source), nil
+	}
+	wd, err := x.workdir(ctx)
+	return path.Join(wd, source), err
+}
+
+func (x *run) isDir(ctx context.Context, p string) (bool, error) {
+	status, err := x.sandbox.Exec(ctx, providers.Command{Args: []string{"test", "-d", p}, User: "root", Dir: "/"})
+	return status.OK(), err
+}
+
+func (x *run) emptyDir(name string) bool {
+	names, err := dirNames(x.t.Sink.Path(name))
+	return err == nil && len(names) == 0
+}
+
+func (x *run) writeManifest(entries []manifestEntry) error {
+	b, err := json.MarshalIndent(entries, "", "  ")
+	if err != nil {
+		return err
+	}
+	return x.t.Sink.Write(manifestFile, b)
+}
+
+// manifestOfNothing says that there was no sandbox to collect from.
+func (x *run) manifestOfNothing() {
+	var entries []manifestEntry
+	for _, a := range x.wantedArtifacts() {
+		e := entryOf(a)
+		e.Status = "failed"
+		entries = append(entries, e)
+	}
+	if err := x.writeManifest(entries); err != nil {
+		x.log.Error("manifest could not be written", "error", err)
+	}
+	x.collected = true
+}

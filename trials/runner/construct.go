@@ -1,0 +1,211 @@
+package runner
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"harborgate/agents"
+	"harborgate/providers"
+	"harborgate/tasks"
+	"harborgate/trials"
+)
+
+// kwargs are the options of the environment that this program knows (--ek).
+type kwargs struct {
+	// autoMounting mounts the log directories from the host instead of copying.
+	autoMounting bool
+	// keepAgentProcesses leaves what the agent started running during
+	// verification, for tasks whose tests talk to a server that it started.
+	keepAgentProcesses bool
+}
+
+// EnvironmentOptions documents the kwargs, for `harbor env list` and errors.
+var environmentOptions = map[string]func(*kwargs) *bool{
+	"auto_mounting":        func(k *kwargs) *bool { return &k.autoMounting },
+	"keep_agent_processes": func(k *kwargs) *bool { return &k.keepAgentProcesses },
+}
+
+// CheckKwargs reports environment options that do not exist or have a wrong
+// value; the runner refuses such a trial, the CLI does before anything runs.
+func CheckKwargs(given map[string]any) error {
+	_, err := parseKwargs(given)
+	return err
+}
+
+func parseKwargs(given map[string]any) (kwargs, error) {
+	var k kwargs
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		field, ok := environmentOptions[name]
+		if !ok {
+			return k, fmt.Errorf("environment option %q is not known: there are %s", name,
+				strings.Join(slices.Sorted(maps.Keys(environmentOptions)), ", "))
+		}
+		v, ok := given[name].(bool)
+		if !ok {
+			return k, fmt.Errorf("environment option %s=%v must be true or false", name, given[name])
+		}
+		*field(&k) = v
+	}
+	return k, nil
+}
+
+// environment is what commands get to see, resolved against the host.
+type environment struct {
+	public   map[string]string // of the sandbox itself, visible to anybody who inspects it
+	secret   map[string]string // of each command, also those of the agent
+	agent    map[string]string
+	verifier map[string]string
+	solution map[string]string
+}
+
+// construct does all that needs no sandbox: whatever is wrong here concerns this
+// trial alone and costs nothing.
+func (x *run) construct() *trials.Failure {
+	cfg := x.t.Config
+	if err := x.t.Sink.Begin(&cfg, x.t.Lock); err != nil {
+		return trials.NewFailure(trials.PhaseQueue, trials.CauseInternal, "", err.Error())
+	}
+	if x.t.Invalid != nil {
+		return trials.NewFailure(trials.PhaseQueue, trials.CauseInvalidTask, "", x.t.Invalid.Error())
+	}
+	if msg := x.unsupported(); msg != "" {
+		return trials.NewFailure(trials.PhaseQueue, trials.CauseUnsupported, "Unsupported", msg)
+	}
+	for _, step := range []func() error{x.readKwargs, x.readEnvironment, x.makeAgent, x.readInstruction} {
+		if err := step(); err != nil {
+			return invalid(err)
+		}
+	}
+	return nil
+}
+
+func invalid(err error) *trials.Failure {
+	f := trials.NewFailure(trials.PhaseQueue, trials.CauseInvalidConfig, "", err.Error())
+	var missing *tasks.MissingVariablesError
+	if errors.As(err, &missing) {
+		f.Exception = trials.ExcMissingVariable
+	}
+	return f
+}
+
+// unsupported says what the trial needs and cannot get.
+func (x *run) unsupported() string {
+	can := x.r.opt.Provider.Info().Can
+	var features []tasks.Feature
+	if can.HasNetwork(providers.NetworkNone) {
+		features = append(features, tasks.FeatureNoNetwork)
+	}
+	var needs []string
+	for _, n := range x.t.Task.Unsupported(features...) {
+		needs = append(needs, n.String())
+	}
+	c := x.t.Config.Environment
+	if p := c.CPUEnforcementPolicy; p == "request" || p == "guarantee" {
+		needs = append(needs, "--cpus "+p)
+	}
+	if p := c.MemoryEnforcementPolicy; p == "request" || p == "guarantee" {
+		needs = append(needs, "--memory "+p)
+	}
+	if c.OverrideGPUs != nil && *c.OverrideGPUs > 0 {
+		needs = append(needs, "GPUs (--override-gpus)")
+	}
+	if len(needs) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("provider %s cannot run this task yet, it needs %s", x.r.opt.Provider.Info().Name, strings.Join(needs, " and "))
+}
+
+func (x *run) readKwargs() (err error) {
+	x.kwargs, err = parseKwargs(x.t.Config.Environment.Kwargs)
+	return err
+}
+
+func (x *run) readEnvironment() error {
+	task, cfg := x.t.Task.Config, x.t.Config
+	var errs []error
+	resolve := func(env map[string]string, where string) map[string]string {
+		out, err := tasks.ResolveEnv(env, where, x.r.opt.Lookup)
+		errs = append(errs, err)
+		return out
+	}
+	all := resolve(task.Environment.Env, "task.toml [environment.env]")
+	job := resolve(cfg.Environment.Env, "environment.env")
+	merged := mergeEnv(all, job)
+	merged = x.guard(trials.PhaseAgentExecution, merged)
+	x.env.public, x.env.secret = split(merged, task.Environment.Env, cfg.Environment.Env)
+	x.env.agent = x.guard(trials.PhaseAgentExecution, resolve(cfg.Agent.Env, "agent env"))
+	x.env.verifier = x.guard(trials.PhaseVerifier,
+		mergeEnv(resolve(task.Verifier.Env, "task.toml [verifier.env]"), resolve(cfg.Verifier.Env, "verifier.env")))
+	if cfg.Agent.AgentName() == "oracle" {
+		x.env.solution = resolve(task.Solution.Env, "task.toml [solution.env]")
+	}
+	return errors.Join(errs...)
+}
+
+func (x *run) guard(p trials.Phase, env map[string]string) map[string]string {
+	if x.r.opt.Credentials == nil {
+		return env
+	}
+	out, notes := x.r.opt.Credentials.Guard(p, env)
+	for _, n := range notes {
+		x.note(n.Code, n.Message)
+	}
+	return out
+}
+
+// split keeps values that came from the host, or are called like a secret, out
+// of what the provider shows.
+func split(env map[string]string, sources ...map[string]string) (public, secret map[string]string) {
+	public, secret = map[string]string{}, map[string]string{}
+	for k, v := range env {
+		hidden := trials.Sensitive(k)
+		for _, src := range sources {
+			hidden = hidden || tasks.IsTemplate(src[k])
+		}
+		if hidden {
+			secret[k] = v
+		} else {
+			public[k] = v
+		}
+	}
+	return public, secret
+}
+
+func mergeEnv(maps_ ...map[string]string) map[string]string {
+	out := map[string]string{}
+	for _, m := range maps_ {
+		maps.Copy(out, m)
+	}
+	return out
+}
+
+func (x *run) makeAgent() (err error) {
+	x.agent, err = agents.New(agents.Input{Config: x.t.Config.Agent, SolutionEnv: x.env.solution})
+	if err == nil {
+		x.res.AgentInfo = x.agent.Info()
+	}
+	return err
+}
+
+// readInstruction joins the task's instruction with what the job adds: files
+// first, then strings.
+func (x *run) readInstruction() error {
+	text, err := x.t.Task.Instruction(nil)
+	if err != nil {
+		return err
+	}
+	parts := []string{text}
+	for _, p := range x.t.Config.ExtraInstructionPaths {
+		b, err := os.ReadFile(p)
+		if err != nil {
+			return fmt.Errorf("extra instruction: %w", err)
+		}
+		parts = append(parts, string(b))
+	}
+	x.instruction = strings.Join(append(parts, x.t.Config.ExtraInstructions...), "\n\n")
+	return nil
+}

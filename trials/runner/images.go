@@ -1,0 +1,200 @@
+package runner
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"time"
+
+	"harborgate/providers"
+	"harborgate/snapshots"
+	"harborgate/tasks"
+	"harborgate/trials"
+)
+
+// Images knows which images a trial needs and gets them through the snapshot
+// store. Safe for concurrent use.
+type Images struct {
+	builder  providers.ImageBuilder
+	provider string // type
+	store    *snapshots.Store
+
+	digests sync.Map // context directory → func() (string, error), computed once
+}
+
+// NewImages returns nil images for a provider that has none; Need says so.
+func NewImages(p providers.Provider, store *snapshots.Store) *Images {
+	b, _ := providers.As[providers.ImageBuilder](p)
+	return &Images{builder: b, provider: p.Info().Type, store: store}
+}
+
+// imageLabel is on images that we build. Containers carry other keys, so that a
+// sweep for the one never finds the other.
+const imageLabel = "harborgate.image.key"
+
+// Needed lists the images of a trial: its environment and, when verification is
+// separate, the verifier's. try sets failed builds apart.
+func (im *Images) Needed(task *tasks.Task, c trials.TrialConfig, try int) ([]snapshots.Request, error) {
+	env, err := im.Environment(task, c, try)
+	if err != nil {
+		return nil, err
+	}
+	out := []snapshots.Request{env}
+	if task.VerifierMode(nil) == tasks.VerifierSeparate && !c.Verifier.Disable && !c.InstallOnly {
+		ver, err := im.Verifier(task, c, try)
+		if err != nil {
+			return nil, err
+		}
+		if ver.Key != env.Key {
+			out = append(out, ver)
+		}
+	}
+	return out, nil
+}
+
+// Environment is the image of the agent's sandbox.
+func (im *Images) Environment(task *tasks.Task, c trials.TrialConfig, try int) (snapshots.Request, error) {
+	_, hasDockerfile := task.Dockerfile()
+	ref := task.Config.Environment.Image
+	if ref != "" && (!c.Environment.ForceBuild || !hasDockerfile) {
+		return im.pull(ref, try)
+	}
+	return im.build(task.Name, task.EnvironmentDir(), c, try)
+}
+
+// Verifier is the image of a separate verifier's sandbox.
+func (im *Images) Verifier(task *tasks.Task, c trials.TrialConfig, try int) (snapshots.Request, error) {
+	src := task.VerifierSource(nil)
+	if src.Image != "" {
+		return im.pull(src.Image, try)
+	}
+	return im.build(task.Name+" verifier", src.ContextDir, c, try)
+}
+
+// Get returns when the image is there. The limit bounds this trial's wait.
+func (im *Images) Get(ctx context.Context, r snapshots.Request) (*snapshots.Hold, error) {
+	return im.store.Ensure(ctx, r)
+}
+
+func (im *Images) pull(ref string, try int) (snapshots.Request, error) {
+	if err := im.able(); err != nil {
+		return snapshots.Request{}, err
+	}
+	return snapshots.Request{
+		Key: snapshots.KeyOf(im.provider, "pull", ref), Try: try, Title: "image " + ref, Limit: buildLimit,
+		// A tag may move: what counts is what the provider has under it now.
+		Check: func(ctx context.Context, _ string) (providers.Image, error) { return im.builder.InspectImage(ctx, ref) },
+		Build: func(ctx context.Context, log io.Writer) (providers.Image, error) {
+			return im.builder.PullImage(ctx, ref, log)
+		},
+	}, nil
+}
+
+// buildLimit ends builds that hang for ever; each trial's own limit is shorter
+// as a rule and ends only its wait.
+const buildLimit = 2 * time.Hour
+
+func (im *Images) build(title, dir string, c trials.TrialConfig, try int) (snapshots.Request, error) {
+	if err := im.able(); err != nil {
+		return snapshots.Request{}, err
+	}
+	digest, err := im.digest(dir)
+	if err != nil {
+		return snapshots.Request{}, err
+	}
+	parts := []string{im.provider, "build", digest}
+	if c.Environment.ForceBuild && c.JobID != nil {
+		parts = append(parts, "forced by job", *c.JobID)
+	}
+	key := snapshots.KeyOf(parts...)
+	return snapshots.Request{
+		Key: key, Try: try, Title: "task " + title, Limit: buildLimit, Check: im.builder.InspectImage,
+		Build: func(ctx context.Context, log io.Writer) (providers.Image, error) {
+			return im.builder.BuildImage(ctx, providers.Build{
+				ContextDir: dir, Tag: tag(title, key), Labels: map[string]string{imageLabel: string(key)},
+				NoCache: c.Environment.ForceBuild, Progress: log,
+			})
+		},
+	}, nil
+}
+
+func (im *Images) able() error {
+	if im.builder == nil {
+		return providers.Errorf(providers.KindUnsupported, "build", "provider %s builds no images", im.provider)
+	}
+	return nil
+}
+
+var notInTag = regexp.MustCompile(`[^a-z0-9]+`)
+
+// tag is a name for humans. The key makes it unique.
+func tag(title string, key snapshots.Key) string {
+	s := strings.Trim(notInTag.ReplaceAllString(strings.ToLower(title), "-"), "-")
+	if s == "" {
+		s = "task"
+	}
+	return "harborgate/" + strings.TrimRight(s[:min(len(s), 60)], "-") + ":" + string(key[:12])
+}
+
+// digest names everything in a build context that a build can see.
+func (im *Images) digest(dir string) (string, error) {
+	f, _ := im.digests.LoadOrStore(dir, sync.OnceValues(func() (string, error) { return contextDigest(dir) }))
+	return f.(func() (string, error))()
+}
+
+func contextDigest(dir string) (string, error) {
+	h := sha256.New()
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(dir, path)
+		if err != nil {
+			return err
+		}
+		fi, err := d.Info()
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(h, "%q %o %d\n", filepath.ToSlash(rel), fi.Mode()&(fs.ModePerm|fs.ModeType|fs.ModeSetuid|fs.ModeSetgid), sizeOf(fi))
+		switch {
+		case fi.Mode().IsRegular():
+			return copyFile(h, path)
+		case fi.Mode()&fs.ModeSymlink != 0:
+			target, err := os.Readlink(path)
+			fmt.Fprintf(h, "%q\n", target)
+			return err
+		}
+		return nil
+	})
+	if err != nil {
+		return "", fmt.Errorf("read build context %s: %w", dir, err)
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// sizeOf leaves out the size of directories, which says nothing.
+func sizeOf(fi fs.FileInfo) int64 {
+	if fi.IsDir() {
+		return 0
+	}
+	return fi.Size()
+}
+
+func copyFile(w io.Writer, path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, err = io.Copy(w, f)
+	return err
+}

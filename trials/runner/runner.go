@@ -1,0 +1,261 @@
+// Package runner executes one try of one trial, from an empty slot to a durable
+// result and a removed sandbox.
+//
+//	prepare → set up agent → run agent → collect → verify → tear down
+//
+// Run always returns a Result, never an error: what went wrong is a Failure in
+// it, with the phase, the cause and whom to blame. Agent processes are dead
+// before verification starts. Every step has a limit of its own and the try has
+// one as a whole.
+//
+// The runner writes through a Sink and talks through interfaces that it declares
+// in ports.go; it knows neither the job nor where results are kept.
+package runner
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"harborgate/agents"
+	"harborgate/providers"
+	"harborgate/snapshots"
+	"harborgate/tasks"
+	"harborgate/trials"
+)
+
+// Options are what a Runner works with. All fields but Credentials are needed.
+type Options struct {
+	Provider    providers.Provider
+	Images      *Images
+	Events      Events
+	Credentials Credentials                      // nil passes everything
+	Lookup      func(name string) (string, bool) // variables of the host
+	Owner, Host string                           // of the labels
+	Logger      *slog.Logger
+	// OnRemoved is told how the removal of each sandbox ended; may be nil.
+	OnRemoved func(trial string, id providers.ID, err error)
+}
+
+// Runner executes tries. Safe for concurrent use.
+type Runner struct {
+	opt Options
+}
+
+// New returns a Runner.
+func New(o Options) *Runner { return &Runner{opt: o} }
+
+// Try is one execution of one trial.
+type Try struct {
+	Config  trials.TrialConfig
+	Task    *tasks.Task // nil when it could not be loaded; Invalid says why
+	Invalid error
+	Lock    trials.TrialLock
+	Job     string // name, for labels; "" for a trial without a job
+	ID      string // UUID of the result
+	Attempt int    // from 1
+	Number  int    // from 1: the how-manieth try this is
+	Waited  time.Duration
+
+	TaskChecksum string
+	Sink         Sink
+}
+
+// Run executes a try. The result is on disk when it returns; when ctx ends, the
+// try is cancelled and still leaves a result and no sandbox.
+func (r *Runner) Run(ctx context.Context, t Try) *trials.Result {
+	x := r.begin(t)
+	teardown := sync.OnceFunc(func() { x.teardown(ctx) })
+	defer teardown()
+
+	ctx, cancel := x.deadline(ctx)
+	defer cancel()
+	x.fail(x.lifecycle(ctx))
+	if x.res.ExceptionInfo != nil && x.sandbox != nil {
+		x.salvage(ctx)
+	}
+	x.finish()
+	return x.res
+}
+
+// lifecycle is the life of a try. What it returns is why it ended early; a
+// failure of the agent alone does not end it.
+func (x *run) lifecycle(ctx context.Context) *trials.Failure {
+	if f := x.construct(); f != nil {
+		return f
+	}
+	if f := x.prepare(ctx); f != nil {
+		x.manifestOfNothing()
+		return f
+	}
+	if f := x.setUpAgent(ctx); f != nil {
+		return f
+	}
+	if x.t.Config.InstallOnly {
+		return nil
+	}
+	if f := x.runAgent(ctx); f != nil {
+		x.fail(f)
+		if f.Cause == trials.CauseCancelled || f.Cause == trials.CauseDeadline {
+			return f
+		}
+	}
+	if f := x.collect(ctx); f != nil {
+		return f
+	}
+	if !x.toBeGraded() {
+		return nil
+	}
+	return x.verify(ctx)
+}
+
+// run is one try under way. One goroutine uses it.
+type run struct {
+	r   *Runner
+	t   Try
+	res *trials.Result
+	log *slog.Logger
+
+	limits      trials.Timeouts
+	instruction string
+	env         environment
+	agent       agents.Agent
+	kwargs      kwargs
+
+	place    *agents.Workplace
+	streamed *streamed
+
+	holds           []*snapshots.Hold
+	sandbox         providers.Sandbox
+	removed         bool // the sandbox was destroyed before its time (separate verifier)
+	verifierSandbox providers.Sandbox
+	verifierStatus  providers.ExitStatus
+
+	collected bool
+	artifacts []collectedArtifact
+}
+
+func (r *Runner) begin(t Try) *run {
+	x := &run{r: r, t: t}
+	x.log = t.Sink.Logger(r.opt.Logger)
+	x.res = &trials.Result{
+		SchemaVersion: trials.ResultSchema, ID: t.ID, TrialName: t.Config.TrialName, TrialURI: t.Sink.URI(),
+		TaskID: taskID(t.Config.Task), Source: t.Config.Task.Source, TaskChecksum: t.TaskChecksum,
+		Config: t.Config, TaskName: t.Config.Task.Reference(), StartedAt: trials.At(time.Now()),
+		AgentInfo: trials.AgentInfo{Name: t.Config.Agent.AgentName(), Version: "unknown"},
+		Harborgate: &trials.Extra{
+			Provider: r.opt.Provider.Info().Name, Attempt: t.Attempt, Try: t.Number, WaitSec: seconds(t.Waited),
+		},
+	}
+	if t.Task != nil {
+		x.res.TaskName = t.Task.Name
+		if !t.Task.Multistep() {
+			mode := string(t.Task.VerifierMode(nil))
+			x.res.VerifierEnvironmentMode = &mode
+		}
+		x.limits = trials.EffectiveTimeouts(t.Task.Config, nil, t.Config)
+		x.res.Harborgate.Timeouts = x.limits.Map()
+	}
+	x.emit(trials.EventStart, nil)
+	return x
+}
+
+func taskID(c trials.TaskConfig) trials.TaskID {
+	id := trials.TaskID{}
+	for to, from := range map[*string]*string{&id.Path: c.Path, &id.GitURL: c.GitURL, &id.GitCommitID: c.GitCommitID, &id.Name: c.Name, &id.Ref: c.Ref} {
+		if from != nil {
+			*to = *from
+		}
+	}
+	return id
+}
+
+// toBeGraded reports whether verification makes sense after what happened.
+func (x *run) toBeGraded() bool {
+	if x.t.Config.Verifier.Disable {
+		return false
+	}
+	e := x.res.ExceptionInfo
+	return e == nil || e.Policy.ShouldGrade
+}
+
+// fail records the first failure of a try; later ones are notes.
+func (x *run) fail(f *trials.Failure) {
+	if f == nil || x.res.Harborgate.Failure == f {
+		return
+	}
+	if x.res.ExceptionInfo != nil {
+		x.note("later_failure", f.Error())
+		return
+	}
+	policy := trials.PolicyOf(f.Exception, x.t.Config.OverrideErrorPolicy)
+	info := f.Info(trials.At(time.Now()), policy)
+	if o, ok := x.t.Config.OverrideErrorPolicy[f.Exception]; ok {
+		info.PolicyOverride = &o
+	}
+	x.res.ExceptionInfo, x.res.Harborgate.Failure = info, f
+	x.log.Warn("failure", "phase", f.Phase, "exception", f.Exception, "blame", f.Blame, "error", f.Message)
+	if err := x.t.Sink.Write("exception.txt", []byte(info.Traceback+"\n")); err != nil {
+		x.log.Error("exception.txt could not be written", "error", err)
+	}
+}
+
+// note keeps something that changes no verdict.
+func (x *run) note(code, message string) {
+	for _, n := range x.res.Harborgate.Notes {
+		if n.Code == code && n.Message == message {
+			return
+		}
+	}
+	x.res.Harborgate.Notes = append(x.res.Harborgate.Notes, trials.Note{Code: code, Message: message})
+	x.log.Warn(message, "note", code)
+	x.emit(trials.EventNote, map[string]string{"code": code, "message": message})
+}
+
+// finish writes the result, durable before anybody learns of it.
+func (x *run) finish() {
+	x.res.RewardValid = x.res.VerifierResult != nil && len(x.res.VerifierResult.Rewards) > 0 &&
+		(x.res.ExceptionInfo == nil || x.res.ExceptionInfo.Policy.HasValidReward)
+	x.res.FinishedAt = trials.At(time.Now())
+	if err := x.t.Sink.Finish(x.res); err != nil {
+		x.fail(trials.NewFailure(trials.PhaseTeardown, trials.CauseInternal, "", "the result could not be written: "+err.Error()))
+		x.res.RewardValid = false
+	}
+	data := map[string]any{"reward_valid": x.res.RewardValid}
+	if v := x.res.VerifierResult; v != nil {
+		data["rewards"] = v.Rewards
+	}
+	if f := x.res.Harborgate.Failure; f != nil {
+		data["exception"], data["blame"], data["phase"], data["message"] = f.Exception, f.Blame, f.Phase, f.Message
+	}
+	if x.res.Cancelled() {
+		x.emit(trials.EventCancel, nil)
+	}
+	x.emit(trials.EventEnd, data)
+}
+
+func (x *run) emit(t trials.EventType, data any) {
+	x.r.opt.Events.Emit(trials.NewEvent(t, x.t.Config.TrialName, x.t.Attempt, x.t.Number, data))
+}
+
+// phase runs f as a phase: under its limit, with its timing and events.
+func (x *run) phase(ctx context.Context, p trials.Phase, timing **trials.Timing, limit trials.Limit, f func(context.Context) error) *trials.Failure {
+	begun := time.Now()
+	*timing = &trials.Timing{StartedAt: trials.At(begun)}
+	x.emit(trials.EventPhaseStart, map[string]any{"phase": p})
+	x.log.Info("phase started", "phase", p)
+	ctx, cancel := withLimit(ctx, p, limit)
+	defer cancel()
+	fail := x.explain(ctx, p, time.Since(begun), f(ctx))
+	(*timing).FinishedAt = trials.At(time.Now())
+	data := map[string]any{"phase": p, "dur_ms": time.Since(begun).Milliseconds()}
+	if fail != nil {
+		data["error"] = fail.Exception
+	}
+	x.emit(trials.EventPhaseEnd, data)
+	x.log.Info("phase ended", "phase", p, "dur_ms", time.Since(begun).Milliseconds())
+	return fail
+}
+
+func seconds(d time.Duration) float64 { return d.Round(time.Millisecond).Seconds() }

@@ -1,0 +1,203 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"path/filepath"
+	"time"
+
+	"harborgate/agents"
+	"harborgate/providers"
+	"harborgate/tasks"
+	"harborgate/trials"
+)
+
+// testOutput is what the test script prints, both streams in order.
+const testOutput = "verifier/test-stdout.txt"
+
+func (x *run) separate() bool {
+	return x.t.Task.VerifierMode(nil) == tasks.VerifierSeparate && !x.t.Config.Verifier.Disable
+}
+
+// verify grades what the agent left: in its own sandbox, or in a fresh one that
+// knows the artifacts alone. Staging does not eat the verifier's time.
+func (x *run) verify(ctx context.Context) *trials.Failure {
+	sandbox, bring := x.sandbox, true
+	if x.separate() {
+		s, bundled, f := x.replaceSandbox(ctx)
+		if f != nil {
+			return f
+		}
+		sandbox, bring = s, !bundled
+	} else if f := x.stage(ctx, x.returnLogs); f != nil {
+		return f
+	}
+	if f := x.stage(ctx, func(ctx context.Context) error { return x.stageTests(ctx, sandbox, bring) }); f != nil {
+		return f
+	}
+	return x.phase(ctx, trials.PhaseVerifier, &x.res.Verifier, x.limits.Verifier, func(ctx context.Context) error {
+		err := x.runTests(ctx, sandbox)
+		got := x.fetchVerdict(ctx, sandbox)
+		return errors.Join(err, got)
+	})
+}
+
+// stageLimit bounds each step around the verifier that is not its own.
+var stageLimit = trials.Limit{Seconds: 600, Origin: "staging for the verifier, fixed"}
+
+func (x *run) stage(ctx context.Context, f func(context.Context) error) *trials.Failure {
+	begun := time.Now()
+	ctx, cancel := withLimit(ctx, trials.PhaseArtifacts, stageLimit)
+	defer cancel()
+	err := f(ctx)
+	fail := x.explain(ctx, trials.PhaseVerifier, time.Since(begun), err)
+	return fail
+}
+
+// returnLogs shows the tests what the host wrote about the agent.
+func (x *run) returnLogs(ctx context.Context) error {
+	if x.kwargs.autoMounting {
+		return nil
+	}
+	return during(trials.CauseUpload, upload(ctx, x.sandbox, x.t.Sink.Path("agent"), agentDir))
+}
+
+// stageTests empties what the agent could have prepared and brings the tests.
+func (x *run) stageTests(ctx context.Context, s providers.Sandbox, bring bool) error {
+	if err := x.cleanVerifierDirs(ctx, s, bring); err != nil {
+		return during(trials.CauseUpload, err)
+	}
+	if !bring {
+		return nil
+	}
+	for _, dir := range x.t.Task.TestDirs(nil) {
+		if err := upload(ctx, s, dir, testsDir, "test.sh"); err != nil {
+			return during(trials.CauseUpload, err)
+		}
+	}
+	return nil
+}
+
+// cleanVerifierDirs never follows a link: rm removes it, mkdir makes a directory.
+// A mounted directory stays and is emptied.
+func (x *run) cleanVerifierDirs(ctx context.Context, s providers.Sandbox, tests bool) error {
+	clean := verifierDir
+	if tests {
+		clean += " " + testsDir
+	}
+	line := fmt.Sprintf("rm -rf %s; mkdir -p %s && chmod 777 %s", clean, clean, verifierDir)
+	if x.kwargs.autoMounting {
+		line = fmt.Sprintf("rm -rf %[1]s/* %[1]s/.[!.]* %[2]s; mkdir -p %[1]s %[2]s && chmod 777 %[1]s", verifierDir, testsDir)
+	}
+	return x.root(ctx, s, "empty the verifier's directories", line)
+}
+
+// runTests runs the test script. Its exit code says nothing about the reward; it
+// is kept. What it leaves running dies with it, so that nothing rewrites a
+// reward afterwards.
+func (x *run) runTests(ctx context.Context, s providers.Sandbox) (err error) {
+	args := []string{path.Join(testsDir, "test.sh")}
+	if script, ok := x.t.Task.TestScript(nil); ok {
+		if args, err = agents.ScriptArgs(path.Join(testsDir, filepath.Base(script)), script); err != nil {
+			return err
+		}
+	}
+	out, err := x.t.Sink.Stream(testOutput)
+	if err != nil {
+		return err
+	}
+	status, err := s.Exec(ctx, providers.Command{
+		Args: args, User: x.t.Task.Config.Verifier.User, SecretEnv: mergeEnv(x.env.secret, x.env.verifier),
+		Stdout: out, Stderr: out, KillLeftovers: true,
+	})
+	err = errors.Join(err, out.Close())
+	if err == nil {
+		x.res.Harborgate.VerifierExit = &status.Code
+		x.verifierStatus = status
+	}
+	return err
+}
+
+// fetchVerdict brings /logs/verifier and reads the reward. After a timeout the
+// output so far is worth having, the reward is not.
+func (x *run) fetchVerdict(ctx context.Context, s providers.Sandbox) error {
+	late := ctx.Err() != nil
+	if late {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), salvageLimit)
+		defer cancel()
+	}
+	if err := x.downloadVerifier(ctx, s); err != nil {
+		if late {
+			return nil // the timeout is the story
+		}
+		return during(trials.CauseDownload, err)
+	}
+	if late {
+		return nil
+	}
+	verdict, err := x.readReward()
+	x.suspect(verdict)
+	return err
+}
+
+func (x *run) downloadVerifier(ctx context.Context, s providers.Sandbox) error {
+	if x.kwargs.autoMounting && s == x.sandbox {
+		return x.ownMounts(ctx)
+	}
+	tar, err := s.Download(ctx, verifierDir)
+	if err != nil {
+		return fmt.Errorf("download %s: %w", verifierDir, err)
+	}
+	defer tar.Close()
+	c := x.t.Config.Verifier
+	want := wanted(c.IncludeLogs, c.ExcludeLogs)
+	got, err := x.t.Sink.Unpack(tar, trials.Unpack{
+		Dir: "verifier", Keep: []string{path.Base(testOutput)},
+		Want: func(name string) bool { return want == nil || isRewardFile(name) || want(name) },
+	})
+	x.noteSkipped("verifier", got)
+	return err
+}
+
+// replaceSandbox swaps the agent's sandbox for the verifier's: the first is gone
+// before the second starts, and declared artifacts are all that passes.
+func (x *run) replaceSandbox(ctx context.Context) (s providers.Sandbox, bundled bool, f *trials.Failure) {
+	x.remove(ctx, x.sandbox)
+	x.removed = true
+	begun := time.Now()
+	ctx, cancel := withLimit(ctx, trials.PhaseEnvironmentSetup, x.limits.EnvironmentStart)
+	defer cancel()
+	err := func() error {
+		img, err := x.image(ctx, x.r.opt.Images.Verifier)
+		if err != nil {
+			return err
+		}
+		src := x.t.Task.VerifierSource(nil)
+		bundled = src.Bundled
+		if s, err = x.create(ctx, x.spec(img, src.Environment, "verifier")); err != nil {
+			return err
+		}
+		x.verifierSandbox = s
+		if err := x.root(ctx, s, "make the log directories", "mkdir -p "+verifierDir+" "+artifactsDir+" && chmod 777 "+verifierDir+" "+artifactsDir); err != nil {
+			return err
+		}
+		for _, a := range x.artifacts {
+			if err := x.returnArtifact(ctx, s, a); err != nil {
+				return during(trials.CauseUpload, err)
+			}
+		}
+		return nil
+	}()
+	return s, bundled, x.explain(ctx, trials.PhaseEnvironmentSetup, time.Since(begun), err)
+}
+
+func (x *run) returnArtifact(ctx context.Context, s providers.Sandbox, a collectedArtifact) error {
+	host := x.t.Sink.Path(a.stored)
+	if a.dir {
+		return upload(ctx, s, host, a.source)
+	}
+	return uploadFile(ctx, s, host, a.source)
+}

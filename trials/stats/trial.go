@@ -1,0 +1,85 @@
+// Package stats computes the numbers that a job shows, from finished trials. It
+// does no I/O; every table, report and page calls it and nothing else.
+package stats
+
+import (
+	"time"
+
+	"harborgate/trials"
+)
+
+// Trial is what the numbers need to know of one trial.
+type Trial struct {
+	Name    string
+	Task    string
+	Agent   string
+	Model   string // "" when the agent has none
+	Dataset string // "adhoc" for tasks that were named themselves
+	Attempt int
+
+	Rewards   trials.Rewards // nil when there is no verdict
+	Valid     bool           // the verdict counts
+	Exception string         // "" when nothing went wrong
+	Blame     trials.Blame
+	Cancelled bool
+	Suspect   bool
+	Tries     int
+
+	Usage    trials.Usage
+	Phases   map[trials.Phase]time.Duration
+	Duration time.Duration
+	Waited   time.Duration // for a slot
+	Snapshot time.Duration // for an image
+}
+
+// Adhoc is the data set of tasks that were named themselves.
+const Adhoc = "adhoc"
+
+// Of takes from a result what the numbers need.
+func Of(r *trials.Result) Trial {
+	t := Trial{
+		Name: r.TrialName, Task: r.TaskName, Agent: r.AgentInfo.Name, Dataset: Adhoc, Attempt: 1, Tries: 1,
+		Valid: r.RewardValid, Cancelled: r.Cancelled(), Phases: map[trials.Phase]time.Duration{},
+	}
+	if m := r.AgentInfo.ModelInfo; m != nil {
+		t.Model = m.Name
+	}
+	if r.Source != nil && *r.Source != "" {
+		t.Dataset = *r.Source
+	}
+	if r.VerifierResult != nil {
+		t.Rewards = r.VerifierResult.Rewards
+	}
+	if r.ExceptionInfo != nil {
+		t.Exception = r.ExceptionInfo.Type
+	}
+	if r.AgentResult != nil {
+		t.Usage = r.AgentResult.Usage
+	}
+	for p, timing := range map[trials.Phase]*trials.Timing{
+		trials.PhaseEnvironmentSetup: r.EnvironmentSetup, trials.PhaseAgentSetup: r.AgentSetup,
+		trials.PhaseAgentExecution: r.AgentExecution, trials.PhaseVerifier: r.Verifier,
+	} {
+		if d := timing.Duration(); d > 0 {
+			t.Phases[p] = d
+		}
+	}
+	t.Duration = (&trials.Timing{StartedAt: r.StartedAt, FinishedAt: r.FinishedAt}).Duration()
+	if x := r.Harborgate; x != nil {
+		t.Attempt, t.Tries, t.Suspect = max(x.Attempt, 1), max(x.Try, 1), len(x.Suspect) > 0
+		t.Waited = time.Duration(x.WaitSec * float64(time.Second))
+		t.Snapshot = time.Duration(x.SnapshotSec * float64(time.Second))
+		if x.Failure != nil {
+			t.Blame = x.Failure.Blame
+		}
+	}
+	return t
+}
+
+// Eval is the key under which Harbor's files group trials.
+func (t Trial) Eval() string {
+	if t.Model == "" {
+		return t.Agent + "__" + t.Dataset
+	}
+	return t.Agent + "__" + t.Model + "__" + t.Dataset
+}
