@@ -1,0 +1,263 @@
+package main
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/signal"
+	"runtime"
+	"runtime/debug"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/hashicorp/yamux"
+	"golang.org/x/sys/unix"
+
+	"harborgate/internal/insideproto"
+)
+
+// Limits of the daemon.
+const (
+	maxCommands  = 1024 // that run or whose record waits
+	maxUnclaimed = 16   // ended commands whose host has not come back
+	maxTransfers = 16   // at a time: each may hold a thread
+	maxPending   = 16   // connections that have not shown a session yet
+)
+
+// daemon owns everything that outlives a session: commands, ports.
+type daemon struct {
+	boot      string
+	listener  *net.UnixListener
+	oom       oomCounter
+	transfers chan struct{}
+	pending   chan struct{}
+
+	mu          sync.Mutex
+	commands    map[string]*command
+	unclaimed   []string // ids of ended commands, oldest first
+	ports       map[string]*port
+	supervisors map[int]bool // pids of live supervisors
+}
+
+func newDaemon(socket string) (*daemon, error) {
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: socket, Net: "unix"})
+	if err != nil {
+		return nil, err
+	}
+	// Orphans of a supervisor that was killed come to us, see buryOrphans.
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return nil, fmt.Errorf("become a reaper: %w", err)
+	}
+	tuneDaemon()
+	return &daemon{
+		boot:        rand.Text(),
+		listener:    l,
+		oom:         findOOMCounter(),
+		transfers:   make(chan struct{}, maxTransfers),
+		pending:     make(chan struct{}, maxPending),
+		commands:    map[string]*command{},
+		ports:       map[string]*port{},
+		supervisors: map[int]bool{},
+	}, nil
+}
+
+// tuneDaemon trades speed for memory: the sandbox's memory is the task's.
+func tuneDaemon() {
+	unix.Umask(0o022)
+	runtime.GOMAXPROCS(min(runtime.GOMAXPROCS(0), 2))
+	debug.SetGCPercent(25)
+	startThreads(8)
+}
+
+// startThreads makes the runtime start n threads and keep them. A sandbox at its
+// process limit cannot start any, and a Go program that needs one then dies.
+func startThreads(n int) {
+	var started, done sync.WaitGroup
+	release := make(chan struct{})
+	started.Add(n)
+	for range n {
+		done.Go(func() {
+			runtime.LockOSThread()
+			started.Done()
+			<-release
+			runtime.UnlockOSThread()
+		})
+	}
+	started.Wait()
+	close(release)
+	done.Wait()
+}
+
+// serve runs until a code arrives at end, or SIGTERM.
+func (d *daemon) serve(end <-chan int) (int, error) {
+	stop := make(chan os.Signal, 1)
+	signal.Notify(stop, syscall.SIGTERM)
+	// Not ignored, because children inherit that, but without effect.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE, syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT)
+	children := make(chan os.Signal, 1)
+	signal.Notify(children, syscall.SIGCHLD)
+	go d.accept()
+	for {
+		reap()
+		select {
+		case code := <-end:
+			return code, nil
+		case <-stop:
+			return 128 + int(syscall.SIGTERM), nil
+		case <-children:
+		}
+	}
+}
+
+// reap collects every child that has ended. Nobody needs their status: commands
+// report through their supervisor.
+func reap() {
+	for {
+		pid, err := unix.Wait4(-1, nil, unix.WNOHANG, nil)
+		if err != unix.EINTR && pid <= 0 {
+			return
+		}
+	}
+}
+
+// accept takes connections of "harbor-inside connect".
+func (d *daemon) accept() {
+	for {
+		conn, err := d.listener.AcceptUnix()
+		if err != nil {
+			if errors.Is(err, net.ErrClosed) {
+				return
+			}
+			continue // out of files: the caller gives up and tries again
+		}
+		select {
+		case d.pending <- struct{}{}:
+			go d.session(conn)
+		default:
+			conn.Close()
+		}
+	}
+}
+
+// session speaks with one host until either side ends it.
+func (d *daemon) session(conn *net.UnixConn) {
+	defer conn.Close()
+	mux, err := d.greet(conn)
+	<-d.pending
+	if err != nil {
+		return
+	}
+	defer mux.Close()
+	go func() { // connect can be killed while its streams stay open
+		_, _ = io.Copy(io.Discard, conn)
+		mux.Close()
+	}()
+	for {
+		stream, err := mux.AcceptStream()
+		if err != nil {
+			return
+		}
+		go d.stream(mux, stream)
+	}
+}
+
+// greet receives the host's byte stream and agrees on a protocol.
+func (d *daemon) greet(conn *net.UnixConn) (*yamux.Session, error) {
+	if err := checkPeer(conn); err != nil {
+		return nil, err
+	}
+	_ = conn.SetReadDeadline(time.Now().Add(insideproto.HandshakeTimeout))
+	host, err := receiveStream(conn)
+	if err != nil {
+		return nil, err
+	}
+	watch := time.AfterFunc(insideproto.HandshakeTimeout, func() { host.Close() })
+	err = insideproto.WriteHello(host, insideproto.Hello{Version: insideproto.Version, Boot: d.boot})
+	if err == nil {
+		var hello insideproto.Hello
+		if hello, err = insideproto.ReadHello(host); err == nil {
+			err = insideproto.CheckVersion(hello)
+		}
+	}
+	if !watch.Stop() || err != nil {
+		host.Close()
+		return nil, fmt.Errorf("greet the host: %w", err)
+	}
+	return yamux.Server(host, insideproto.MuxConfig())
+}
+
+// duplex is a session's byte stream: connect's standard input and output.
+type duplex struct {
+	io.ReadCloser
+	out io.WriteCloser
+}
+
+func (d duplex) Write(p []byte) (int, error) { return d.out.Write(p) }
+
+func (d duplex) Close() error { return errors.Join(d.ReadCloser.Close(), d.out.Close()) }
+
+// receiveStream takes the two files that connect sends.
+func receiveStream(conn *net.UnixConn) (duplex, error) {
+	oob := make([]byte, unix.CmsgSpace(2*4))
+	_, n, _, _, err := conn.ReadMsgUnix(make([]byte, 1), oob)
+	if err != nil {
+		return duplex{}, err
+	}
+	msgs, err := unix.ParseSocketControlMessage(oob[:n])
+	if err != nil || len(msgs) != 1 {
+		return duplex{}, fmt.Errorf("no files received: %w", err)
+	}
+	fds, err := unix.ParseUnixRights(&msgs[0])
+	if err != nil {
+		return duplex{}, err
+	}
+	if len(fds) != 2 {
+		for _, fd := range fds {
+			unix.Close(fd)
+		}
+		return duplex{}, fmt.Errorf("%d files received, want 2", len(fds))
+	}
+	return duplex{ReadCloser: pollable(fds[0], "in"), out: pollable(fds[1], "out")}, nil
+}
+
+// pollable makes a file whose blocked calls end when it is closed and need no thread.
+func pollable(fd int, name string) *os.File {
+	_ = unix.SetNonblock(fd, true)
+	return os.NewFile(uintptr(fd), name)
+}
+
+// stream serves one stream of a session. Returning closes it.
+func (d *daemon) stream(mux *yamux.Session, s *yamux.Stream) {
+	defer s.Close()
+	_ = s.SetReadDeadline(time.Now().Add(time.Minute))
+	h, err := insideproto.ReadHeader(s, insideproto.MaxHeader)
+	if err != nil {
+		return
+	}
+	_ = s.SetReadDeadline(time.Time{})
+	switch h.Op {
+	case insideproto.OpExec:
+		d.serveExec(s, h)
+	case insideproto.OpPut:
+		d.servePut(s, h)
+	case insideproto.OpGet:
+		d.serveGet(s, h)
+	case insideproto.OpExpose:
+		d.serveExpose(mux, s, h)
+	default:
+		refuse(s, insideproto.Refuse(insideproto.Unsupported, "unknown operation %q", h.Op))
+	}
+}
+
+// refuse tells the host why not.
+func refuse(w io.Writer, err error) {
+	var r *insideproto.Refusal
+	if !errors.As(err, &r) {
+		r = insideproto.Refuse(insideproto.Internal, "%v", err)
+	}
+	_ = insideproto.WriteRecord(w, insideproto.FrameRefused, r)
+}
