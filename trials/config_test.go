@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
 func golden(t testing.TB, name string) []byte {
@@ -87,7 +88,7 @@ func TestTrialConfigIsHarbors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(c, read, cmp.AllowUnexported(ArtifactConfig{})); diff != "" {
+	if diff := cmp.Diff(c, read, cmpopts.EquateEmpty()); diff != "" {
 		t.Errorf("read (-want +got):\n%s", diff)
 	}
 }
