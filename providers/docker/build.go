@@ -165,4 +165,3 @@ func (t *tailBuffer) String() string {
 	b := t.buf[max(0, len(t.buf)-t.max):]
 	return strings.TrimSpace(strings.ToValidUTF8(string(b), "\uFFFD"))
 }
-

@@ -21,9 +21,6 @@ const (
 	removeLimit = 60 * time.Second
 	// answerLimit bounds the wait for the engine's answer after a cancel.
 	answerLimit = 2 * time.Minute
-	// helperScore keeps the kernel from choosing harbor-inside when memory runs
-	// out; it sets its children back to 0.
-	helperScore = -900
 )
 
 // Create makes, starts and connects one container.
@@ -46,7 +43,7 @@ func (p *Provider) Create(ctx context.Context, spec providers.Spec) (providers.S
 	if err != nil {
 		return nil, p.fail("create", "", err)
 	}
-	id, err := p.createContainer(ctx, spec, img, inside, f)
+	id, err := p.createContainer(ctx, spec, img, inside)
 	if err != nil {
 		return nil, err
 	}
@@ -61,7 +58,7 @@ func (p *Provider) Create(ctx context.Context, spec providers.Spec) (providers.S
 // createContainer returns the id of a container that is not started. The
 // engine's answer is awaited even when ctx ends, because only then is it known
 // what must be removed.
-func (p *Provider) createContainer(ctx context.Context, spec providers.Spec, img imageConfig, inside string, f *facts) (string, error) {
+func (p *Provider) createContainer(ctx context.Context, spec providers.Spec, img imageConfig, inside string) (string, error) {
 	type answer struct {
 		id  string
 		err error
@@ -72,7 +69,7 @@ func (p *Provider) createContainer(ctx context.Context, spec providers.Spec, img
 	go func() {
 		defer p.late.Done()
 		defer cancel()
-		id, err := p.askForContainer(asked, spec, img, inside, f)
+		id, err := p.askForContainer(asked, spec, img, inside)
 		if err == nil && ctx.Err() != nil {
 			p.removeDetached(ctx, id)
 			err = ctx.Err()
@@ -96,10 +93,10 @@ func (p *Provider) createContainer(ctx context.Context, spec providers.Spec, img
 	return "", ctx.Err()
 }
 
-func (p *Provider) askForContainer(ctx context.Context, spec providers.Spec, img imageConfig, inside string, f *facts) (string, error) {
+func (p *Provider) askForContainer(ctx context.Context, spec providers.Spec, img imageConfig, inside string) (string, error) {
 	for {
 		copied := p.helper.mustCopy()
-		cfg, host := containerConfig(spec, img, inside, f, copied)
+		cfg, host := containerConfig(spec, img, inside, copied)
 		made, err := p.engine.ContainerCreate(ctx, cfg, host, &network.NetworkingConfig{}, nil, spec.Name)
 		if err == nil {
 			return made.ID, nil
@@ -131,7 +128,7 @@ func (p *Provider) unclear(ctx context.Context, name string, err error) error {
 	return err
 }
 
-func containerConfig(spec providers.Spec, img imageConfig, inside string, f *facts, copied bool) (*container.Config, *container.HostConfig) {
+func containerConfig(spec providers.Spec, img imageConfig, inside string, copied bool) (*container.Config, *container.HostConfig) {
 	user := spec.User
 	if user == "" {
 		user = img.User
@@ -164,9 +161,6 @@ func containerConfig(spec providers.Spec, img imageConfig, inside string, f *fac
 	}
 	if n := spec.Resources.PIDs; n > 0 {
 		host.PidsLimit = &n
-	}
-	if !f.rootless {
-		host.OomScoreAdj = helperScore
 	}
 	if !copied {
 		host.Mounts = append(host.Mounts, mount.Mount{Type: mount.TypeBind, Source: inside, Target: insidePath, ReadOnly: true})

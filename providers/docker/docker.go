@@ -14,8 +14,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
-	"strings"
 	"sync"
 
 	"github.com/docker/docker/client"
@@ -65,7 +63,6 @@ type Provider struct {
 // facts are what the engine says about itself, asked once.
 type facts struct {
 	arch     string
-	rootless bool
 	buildKit bool
 	size     providers.Resources
 }
@@ -160,7 +157,6 @@ func (p *Provider) ask(ctx context.Context) (*facts, error) {
 	}
 	p.facts = &facts{
 		arch:     goArch(info.Architecture),
-		rootless: slices.ContainsFunc(info.SecurityOptions, func(s string) bool { return strings.Contains(s, "rootless") }),
 		buildKit: ping.BuilderVersion == "2",
 		size:     providers.Resources{CPUs: float64(info.NCPU), MemoryMiB: info.MemTotal >> 20},
 	}

@@ -113,7 +113,9 @@ func archive(dir string, try int) error {
 }
 
 // URI is the directory as file://….
-func (t *Trial) URI() string { return (&url.URL{Scheme: "file", Path: filepath.ToSlash(t.dir)}).String() }
+func (t *Trial) URI() string {
+	return (&url.URL{Scheme: "file", Path: filepath.ToSlash(t.dir)}).String()
+}
 
 // Path is the path of a name on this host.
 func (t *Trial) Path(name string) string { return filepath.Join(t.dir, filepath.FromSlash(name)) }

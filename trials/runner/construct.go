@@ -72,7 +72,7 @@ func (x *run) construct() *trials.Failure {
 	if x.t.Invalid != nil {
 		return trials.NewFailure(trials.PhaseQueue, trials.CauseInvalidTask, "", x.t.Invalid.Error())
 	}
-	if msg := x.unsupported(); msg != "" {
+	if msg := Unsupported(x.r.opt.Provider.Info(), x.t.Task, x.t.Config); msg != "" {
 		return trials.NewFailure(trials.PhaseQueue, trials.CauseUnsupported, "Unsupported", msg)
 	}
 	for _, step := range []func() error{x.readKwargs, x.readEnvironment, x.makeAgent, x.readInstruction} {
@@ -92,18 +92,19 @@ func invalid(err error) *trials.Failure {
 	return f
 }
 
-// unsupported says what the trial needs and cannot get.
-func (x *run) unsupported() string {
-	can := x.r.opt.Provider.Info().Can
+// Unsupported says what a trial needs and cannot get from a provider, "" when
+// nothing.
+func Unsupported(p providers.Info, task *tasks.Task, cfg trials.TrialConfig) string {
+	can := p.Can
 	var features []tasks.Feature
 	if can.HasNetwork(providers.NetworkNone) {
 		features = append(features, tasks.FeatureNoNetwork)
 	}
 	var needs []string
-	for _, n := range x.t.Task.Unsupported(features...) {
+	for _, n := range task.Unsupported(features...) {
 		needs = append(needs, n.String())
 	}
-	c := x.t.Config.Environment
+	c := cfg.Environment
 	if p := c.CPUEnforcementPolicy; p == "request" || p == "guarantee" {
 		needs = append(needs, "--cpus "+p)
 	}
@@ -116,7 +117,7 @@ func (x *run) unsupported() string {
 	if len(needs) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("provider %s cannot run this task yet, it needs %s", x.r.opt.Provider.Info().Name, strings.Join(needs, " and "))
+	return fmt.Sprintf("provider %s cannot run this task yet, it needs %s", p.Name, strings.Join(needs, " and "))
 }
 
 func (x *run) readKwargs() (err error) {

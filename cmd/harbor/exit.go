@@ -1,0 +1,91 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+// Exit codes, in one place.
+const (
+	exitOK        = 0
+	exitBug       = 1 // of ours
+	exitUsage     = 2
+	exitUngraded  = 3 // some trial has no verdict, or something was not cleaned up
+	exitNothing   = 4 // nothing ran: configuration, preflight, no match
+	exitSignalled = 128
+)
+
+// usageError is a command line that cannot be understood.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+// codedError ends the program with a code; a nil error prints nothing.
+type codedError struct {
+	code int
+	error
+}
+
+func (e codedError) Unwrap() error { return e.error }
+
+// nothingRan is for everything that is wrong before a trial starts.
+func nothingRan(format string, args ...any) error {
+	return codedError{exitNothing, fmt.Errorf(format, args...)}
+}
+
+// signalError is the cause of a context that a signal ended.
+type signalError struct{ syscall.Signal }
+
+func (e signalError) Error() string { return "signal: " + e.Signal.String() }
+
+// exitCode prints an error and turns it into the code of the process.
+func exitCode(e *env, err error) int {
+	var coded codedError
+	var usage usageError
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, &coded):
+		if coded.error != nil {
+			fmt.Fprintln(e.err, "harbor:", coded.error)
+		}
+		return coded.code
+	case errors.As(err, &usage):
+		fmt.Fprintln(e.err, "harbor:", usage.error)
+		return exitUsage
+	default:
+		fmt.Fprintln(e.err, "harbor:", err)
+		return exitBug
+	}
+}
+
+// withSignals ends the context at the first signal, with the signal as the
+// cause, and the process at the second.
+func withSignals(ctx context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	ch := make(chan os.Signal, 2)
+	signal.Notify(ch, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	done := make(chan struct{})
+	go func() {
+		select {
+		case s := <-ch:
+			cancel(signalError{s.(syscall.Signal)})
+		case <-done:
+			return
+		}
+		select {
+		case s := <-ch:
+			os.Exit(exitSignalled + int(s.(syscall.Signal)))
+		case <-done:
+		}
+	}()
+	return ctx, func() {
+		signal.Stop(ch)
+		close(done)
+		cancel(nil)
+	}
+}

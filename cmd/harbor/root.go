@@ -1,0 +1,60 @@
+package main
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"harborgate/internal/app"
+)
+
+// streams are the program's standard streams.
+type streams struct {
+	in       *os.File
+	out, err io.Writer
+}
+
+// env is what every command works with.
+type env struct {
+	streams
+	lookup func(string) (string, bool)
+	log    *slog.Logger
+	json   bool
+}
+
+// run executes one command line and returns its exit code.
+func run(ctx context.Context, args []string, s streams) int {
+	ctx, stop := withSignals(ctx)
+	defer stop()
+	e := &env{streams: s, lookup: os.LookupEnv, log: slog.New(slog.DiscardHandler)}
+	root := newRoot(e)
+	root.SetArgs(args)
+	root.SetIn(s.in)
+	root.SetOut(s.out)
+	root.SetErr(s.err)
+	return exitCode(e, root.ExecuteContext(ctx))
+}
+
+func newRoot(e *env) *cobra.Command {
+	root := &cobra.Command{
+		Use:           "harbor",
+		Short:         "Run agent evaluations in sandboxes",
+		Version:       app.Version,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	root.SetVersionTemplate("{{.Version}}\n")
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	job := group("job", "Run and inspect jobs", "jobs")
+	job.AddCommand(newRunCommand(e, "start"))
+	root.AddCommand(newRunCommand(e, "run"), job)
+	return root
+}
+
+// group is a command that only holds others.
+func group(name, short string, aliases ...string) *cobra.Command {
+	return &cobra.Command{Use: name, Short: short, Aliases: aliases, Args: cobra.NoArgs, RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
+}

@@ -1,0 +1,327 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/google/uuid"
+
+	"harborgate/internal/events"
+	"harborgate/internal/shares"
+	"harborgate/providers"
+	"harborgate/scheduler"
+	"harborgate/snapshots"
+	"harborgate/trials"
+	"harborgate/trials/results"
+	"harborgate/trials/runner"
+	"harborgate/trials/stats"
+)
+
+// Version is this program's, written into lock.json.
+const Version = "0.1.0"
+
+// maxBuilds is how many images a job builds at once unless configured: builds
+// want the whole machine.
+const maxBuilds = 2
+
+// Job is a job that this process runs. Make it with StartJob, run it once, Close it.
+type Job struct {
+	Dir    string
+	Events *events.Log
+	Plan   *Plan
+
+	app      *App
+	provider providers.Provider
+	store    *snapshots.Store
+	images   *runner.Images
+	runner   *runner.Runner
+	tally    *tally
+	files    *results.Job
+	logFile  *os.File
+	log      *slog.Logger
+	requests map[string]snapshots.Request
+}
+
+// Summary is how a job ended.
+type Summary struct {
+	Result  trials.JobResult
+	Trials  []stats.Trial
+	Planned int
+}
+
+// Settings are the wishes of the command line that no configuration holds.
+type Settings struct {
+	PassCredentials bool
+}
+
+// StartJob makes the job's directory and everything it needs; nothing runs yet.
+func (a *App) StartJob(ctx context.Context, plan *Plan, p providers.Provider, set Settings) (*Job, error) {
+	dir := filepath.Join(plan.Config.JobsDir, plan.Config.JobName)
+	files, err := results.CreateJob(dir)
+	if err != nil {
+		return nil, err
+	}
+	j := &Job{Dir: files.Dir, Plan: plan, app: a, provider: p, files: files, requests: map[string]snapshots.Request{}}
+	if err := j.open(set); err != nil {
+		return nil, errors.Join(err, j.Close())
+	}
+	return j, a.remember(j.Dir, plan)
+}
+
+func (j *Job) open(set Settings) (err error) {
+	if err = j.files.WriteConfig(j.Plan.Config); err != nil {
+		return err
+	}
+	if j.Events, err = events.Open(filepath.Join(j.Dir, results.EventsFile)); err != nil {
+		return err
+	}
+	if j.logFile, err = os.OpenFile(filepath.Join(j.Dir, results.JobLogFile), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644); err != nil {
+		return err
+	}
+	own := slog.NewTextHandler(j.logFile, &slog.HandlerOptions{Level: slog.LevelInfo})
+	j.log = slog.New(slog.NewMultiHandler(own, j.app.log.Handler()))
+	if j.store, err = j.app.snapshotStore(j.provider.Info().Name); err != nil {
+		return err
+	}
+	j.images = runner.NewImages(j.provider, j.store)
+	j.tally = newTally(j.files, j.Plan, j.provider.Info().Name)
+	opt := runner.Options{
+		Provider: j.provider, Images: j.images, Events: j.Events, Lookup: j.app.opt.Lookup,
+		Owner: j.app.owner.ID, Host: j.app.owner.Host, Logger: j.log,
+		OnRemoved: func(trial string, id providers.ID, err error) {
+			if err != nil {
+				j.tally.cleanupFailed(fmt.Sprintf("%s of %s: %v", id, trial, err))
+			}
+		},
+	}
+	if !set.PassCredentials {
+		opt.Credentials = withheld{}
+	}
+	j.runner = runner.New(opt)
+	return j.tally.start()
+}
+
+// remember lists the job for commands that look for jobs.
+func (a *App) remember(dir string, plan *Plan) error {
+	b, err := json.Marshal(map[string]any{"dir": dir, "id": plan.ID, "time": time.Now().UTC()})
+	if err != nil {
+		return err
+	}
+	f, err := os.OpenFile(filepath.Join(a.Dirs.State, "jobs.jsonl"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return fmt.Errorf("list the job: %w", err)
+	}
+	_, err = f.Write(append(b, '\n'))
+	return errors.Join(err, f.Close())
+}
+
+// Run runs all trials. When ctx ends, running trials are cancelled, leave their
+// results, and the job counts as interrupted by the context's cause.
+func (j *Job) Run(ctx context.Context) (Summary, error) {
+	j.Events.Emit(trials.NewEvent(trials.EventJobStart, "", 0, 0, map[string]any{
+		"job_id": j.Plan.ID, "n_trials": len(j.Plan.Trials), "provider": j.provider.Info().Name, "concurrency": j.Plan.Config.NConcurrentTrials,
+	}))
+	locked := make(chan error, 1)
+	go func() { locked <- j.writeLock() }()
+	limits := j.app.Host.Providers[j.provider.Info().Name].Limits
+	unstarted, err := scheduler.Run(ctx, scheduler.Options{
+		MaxTrials: j.Plan.Config.NConcurrentTrials, MaxBuilds: max(limits.Builds, maxBuilds), Budget: j.budget(ctx),
+		Pools: j.pools(), Runner: tries{j}, Readiness: j, Shares: shares.NewLocal(limits.Sandboxes),
+	}, j.schedule())
+	err = errors.Join(err, <-locked)
+	interrupted := ""
+	if ctx.Err() != nil {
+		interrupted = context.Cause(ctx).Error()
+	} else if err != nil {
+		interrupted = err.Error()
+	}
+	res, werr := j.tally.finish(interrupted)
+	j.Events.Emit(trials.NewEvent(trials.EventJobEnd, "", 0, 0, map[string]any{
+		"graded": res.Harborgate.Graded, "ungraded": res.Harborgate.Ungraded, "unstarted": unstarted, "interrupted": interrupted,
+	}))
+	return Summary{Result: res, Trials: j.tally.all(), Planned: len(j.Plan.Trials)}, errors.Join(err, werr)
+}
+
+// writeLock reads every task once for its digest, beside the first trials.
+func (j *Job) writeLock() error {
+	lock := trials.JobLock{
+		SchemaVersion: trials.JobLockSchema, CreatedAt: trials.At(time.Now()),
+		Harbor: trials.HarborInfo{Version: Version}, NConcurrentTrials: j.Plan.Config.NConcurrentTrials, Retry: j.Plan.Config.Retry,
+	}
+	for _, t := range j.Plan.Trials {
+		l, err := t.lock()
+		if err != nil {
+			return err
+		}
+		lock.Trials = append(lock.Trials, l)
+	}
+	return j.files.WriteLock(lock)
+}
+
+// schedule describes the trials to the scheduler.
+func (j *Job) schedule() []scheduler.Trial {
+	ts := make([]scheduler.Trial, len(j.Plan.Trials))
+	for i, t := range j.Plan.Trials {
+		env, over := t.Task.Config.Environment, t.Config.Environment
+		ts[i] = scheduler.Trial{Name: t.Config.TrialName, Pool: pool(t.Config.Agent)}
+		ts[i].Needs.CPUs = value((*float64)(over.OverrideCPUs), env.CPUs)
+		ts[i].Needs.MemoryMiB = value(over.OverrideMemoryMiB, env.MemoryMiB)
+		if runner.Unsupported(j.provider.Info(), t.Task.Task, t.Config) != "" {
+			continue // it fails before it needs an image
+		}
+		reqs, err := j.images.Needed(t.Task.Task, t.Config, 1)
+		if err != nil {
+			continue // the trial meets the same error and reports it
+		}
+		for _, r := range reqs {
+			j.requests[string(r.Key)] = r
+			ts[i].Builds = append(ts[i].Builds, string(r.Key))
+		}
+	}
+	return ts
+}
+
+func value[T any](values ...*T) (zero T) {
+	for _, v := range values {
+		if v != nil {
+			return *v
+		}
+	}
+	return zero
+}
+
+// pool is the arm's own limit, or the group that it shares one with.
+func pool(a trials.AgentConfig) string {
+	if a.ConcurrencyGroup != nil {
+		return "group " + *a.ConcurrencyGroup
+	}
+	model := ""
+	if a.ModelName != nil {
+		model = *a.ModelName
+	}
+	return a.AgentName() + " " + model
+}
+
+func (j *Job) pools() map[string]int {
+	out := map[string]int{}
+	for _, a := range j.Plan.Config.Agents {
+		if a.NConcurrent != nil {
+			out[pool(a)] = *a.NConcurrent
+		}
+	}
+	return out
+}
+
+// budget is what the provider's host has, if it knows.
+func (j *Job) budget(ctx context.Context) scheduler.Resources {
+	l := j.app.Host.Providers[j.provider.Info().Name].Limits
+	b := scheduler.Resources{CPUs: l.CPUs, MemoryMiB: l.MemoryMiB}
+	s, ok := providers.As[providers.Sizer](j.provider)
+	if !ok {
+		return b
+	}
+	size, err := s.Size(ctx)
+	if err != nil {
+		j.log.Warn("the provider's size is not known, declared CPU and memory are not held against it", "error", err)
+		return b
+	}
+	if b.CPUs == 0 {
+		b.CPUs = size.CPUs
+	}
+	if b.MemoryMiB == 0 {
+		b.MemoryMiB = size.MemoryMiB
+	}
+	return b
+}
+
+// Build makes one image; trials that need it learn how that went.
+func (j *Job) Build(ctx context.Context, key string) {
+	r := j.requests[key]
+	begun := time.Now()
+	j.Events.Emit(trials.NewEvent(trials.EventBuildStart, "", 0, 0, map[string]any{"key": key, "title": r.Title}))
+	hold, err := j.images.Get(ctx, r)
+	data := map[string]any{"key": key, "title": r.Title, "dur_ms": time.Since(begun).Milliseconds()}
+	if err != nil {
+		data["error"] = err.Error()
+	} else {
+		data["cached"] = hold.Cached
+		hold.Release()
+	}
+	j.Events.Emit(trials.NewEvent(trials.EventBuildEnd, "", 0, 0, data))
+}
+
+// tries runs the scheduler's assignments.
+type tries struct{ *Job }
+
+// Run executes one try and decides whether there is another.
+func (j tries) Run(ctx context.Context, a scheduler.Assignment) scheduler.Outcome {
+	t := j.Plan.Trials[a.Trial]
+	j.tally.tryStarted()
+	res := j.try(ctx, t, a)
+	exception := ""
+	if res.ExceptionInfo != nil {
+		exception = res.ExceptionInfo.Type
+	}
+	out := scheduler.Retry(j.Plan.Config.Retry, t.Config.OverrideErrorPolicy, exception, a.Try, rand.Float64())
+	if ctx.Err() != nil {
+		out = scheduler.Outcome{}
+	}
+	if out.Retry {
+		j.Events.Emit(trials.NewEvent(trials.EventRetry, t.Config.TrialName, t.Attempt, a.Try, map[string]any{
+			"exception": exception, "wait_ms": out.Pause.Milliseconds(),
+		}))
+	}
+	j.tally.tryEnded(res, out.Retry)
+	return out
+}
+
+func (j *Job) try(ctx context.Context, t PlannedTrial, a scheduler.Assignment) *trials.Result {
+	sink, err := results.NewTrial(filepath.Join(j.Dir, t.Config.TrialName), a.Try, results.DefaultLimits())
+	if err != nil {
+		return j.lost(t, err)
+	}
+	try := runner.Try{
+		Config: t.Config, Task: t.Task.Task, Job: j.Plan.Config.JobName, ID: uuid.NewString(),
+		Attempt: t.Attempt, Number: a.Try, Waited: a.Waited, Sink: sink,
+	}
+	if try.Lock, err = t.lock(); err == nil {
+		try.TaskChecksum, err = t.Task.checksum()
+	}
+	try.Invalid = err
+	return j.runner.Run(ctx, try)
+}
+
+// lost is the result of a trial that has no directory to write one to.
+func (j *Job) lost(t PlannedTrial, err error) *trials.Result {
+	j.log.Error("trial directory could not be made", "trial", t.Config.TrialName, "error", err)
+	f := trials.NewFailure(trials.PhaseQueue, trials.CauseInternal, "", err.Error())
+	now := trials.At(time.Now())
+	return &trials.Result{
+		TrialName: t.Config.TrialName, TaskName: t.Task.Name, Config: t.Config, StartedAt: now, FinishedAt: now,
+		AgentInfo: trials.AgentInfo{Name: t.Config.Agent.AgentName(), Version: "unknown"}, Source: t.Config.Task.Source,
+		ExceptionInfo: f.Info(now, trials.PolicyOf(f.Exception, t.Config.OverrideErrorPolicy)),
+		Harborgate:    &trials.Extra{Failure: f, Attempt: t.Attempt},
+	}
+}
+
+// Close gives the job's directory free.
+func (j *Job) Close() error {
+	var errs []error
+	if j.Events != nil {
+		errs = append(errs, j.Events.Close())
+	}
+	if j.store != nil {
+		j.store.Close()
+	}
+	if j.logFile != nil {
+		errs = append(errs, j.logFile.Close())
+	}
+	return errors.Join(append(errs, j.files.Close())...)
+}

@@ -1,0 +1,191 @@
+package app
+
+import (
+	"crypto/rand"
+	"fmt"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"harborgate/tasks"
+	"harborgate/trials"
+)
+
+// Plan is a job before it runs: its trials, and what was left out of it.
+type Plan struct {
+	Config trials.JobConfig
+	ID     string
+	Trials []PlannedTrial
+	// Invalid are tasks that cannot run, with all that is wrong with them.
+	Invalid []tasks.Found
+	// Warnings are about tasks that run.
+	Warnings tasks.Problems
+}
+
+// PlannedTrial is one trial of a plan.
+type PlannedTrial struct {
+	trials.Planned
+	Task *plannedTask
+}
+
+// plannedTask is a task with its digests, which are computed when they are first
+// asked for and then kept: reading a thousand tasks twice takes its time.
+type plannedTask struct {
+	*tasks.Task
+	checksum func() (string, error)
+	content  func() (string, error)
+}
+
+func newPlannedTask(t *tasks.Task) *plannedTask {
+	return &plannedTask{
+		Task:     t,
+		checksum: sync.OnceValues(func() (string, error) { return tasks.Checksum(t.Dir) }),
+		content:  sync.OnceValues(func() (string, error) { return tasks.ContentHash(t.Dir) }),
+	}
+}
+
+// lock is the record of a trial's task and configuration.
+func (p PlannedTrial) lock() (trials.TrialLock, error) {
+	hash, err := p.Task.content()
+	if err != nil {
+		return trials.TrialLock{}, fmt.Errorf("digest of task %s: %w", p.Task.Dir, err)
+	}
+	version := ""
+	if p.Task.Config.Package != nil {
+		version = p.Task.Config.Package.Version
+	}
+	mode := ""
+	if !p.Task.Multistep() {
+		mode = string(p.Task.VerifierMode(nil))
+	}
+	return trials.NewTrialLock(p.Config.Task.Lock(p.Task.Name, version, hash), mode, p.Config), nil
+}
+
+// NewPlan finds a job's tasks and expands its trials. It touches no provider.
+func NewPlan(cfg trials.JobConfig, id string) (*Plan, error) {
+	p := &Plan{Config: cfg, ID: id}
+	opt := tasks.LoadOptions{NoVerification: cfg.Verifier.Disable || cfg.InstallOnly}
+	var configs []trials.TaskConfig
+	found := map[string]*plannedTask{}
+	add := func(f tasks.Found, c trials.TaskConfig) {
+		if f.Task == nil {
+			p.Invalid = append(p.Invalid, f)
+			return
+		}
+		p.Warnings = append(p.Warnings, f.Problems.Least(tasks.SeverityWarning)...)
+		found[c.Reference()] = newPlannedTask(f.Task)
+		configs = append(configs, c)
+	}
+	for _, c := range cfg.Tasks {
+		if err := local(c); err != nil {
+			return nil, err
+		}
+		fs, problems := tasks.Find([]string{*c.Path}, opt)
+		if err := problems.Err(); err != nil {
+			return nil, err
+		}
+		for _, f := range fs {
+			add(f, c)
+		}
+	}
+	for _, d := range cfg.Datasets {
+		fs, err := dataset(d, opt)
+		if err != nil {
+			return nil, err
+		}
+		for _, f := range fs {
+			add(f, trials.TaskConfig{Path: &f.Path, Source: &f.Dataset, Overwrite: d.Overwrite, DownloadDir: d.DownloadDir})
+		}
+	}
+	return p, p.expand(configs, found)
+}
+
+func (p *Plan) expand(configs []trials.TaskConfig, found map[string]*plannedTask) error {
+	planned, err := trials.Expand(p.Config, p.ID, configs, rand.Reader)
+	if err != nil {
+		return err
+	}
+	for _, t := range planned {
+		p.Trials = append(p.Trials, PlannedTrial{Planned: t, Task: found[t.Config.Task.Reference()]})
+	}
+	return nil
+}
+
+// local refuses tasks that are not on this host.
+func local(c trials.TaskConfig) error {
+	switch {
+	case c.GitURL != nil:
+		return fmt.Errorf("task %s: tasks from git are not supported yet: clone the repository and give the directory with -p", c)
+	case c.Name != nil:
+		return fmt.Errorf("task %s: package tasks are not supported yet: give a local directory with -p", c)
+	case c.Path == nil || *c.Path == "":
+		return fmt.Errorf("a task has no path")
+	}
+	return nil
+}
+
+// dataset finds the tasks of a local directory, filtered.
+func dataset(d trials.DatasetConfig, opt tasks.LoadOptions) ([]tasks.Found, error) {
+	if d.Path == nil {
+		what := "registry"
+		if d.Repo != nil {
+			what = "git repository"
+		}
+		return nil, fmt.Errorf("a data set from a %s is not supported yet: download it and give the directory with -p", what)
+	}
+	all, problems := tasks.Find([]string{*d.Path}, opt)
+	if err := problems.Err(); err != nil {
+		return nil, err
+	}
+	source := filepath.Base(abs(*d.Path))
+	var out []tasks.Found
+	for _, f := range all {
+		if f.Dataset == "" {
+			f.Dataset = source
+		}
+		if wantedTask(d, filepath.Base(f.Path)) {
+			out = append(out, f)
+		}
+	}
+	if len(out) == 0 {
+		return nil, noMatch(d, all)
+	}
+	if d.NTasks != nil && *d.NTasks < len(out) {
+		out = out[:*d.NTasks]
+	}
+	return out, nil
+}
+
+func abs(p string) string {
+	if a, err := filepath.Abs(p); err == nil {
+		return a
+	}
+	return p
+}
+
+func wantedTask(d trials.DatasetConfig, name string) bool {
+	if d.TaskNames != nil && len(*d.TaskNames) > 0 && !matchAny(*d.TaskNames, name) {
+		return false
+	}
+	return d.ExcludeTaskNames == nil || !matchAny(*d.ExcludeTaskNames, name)
+}
+
+func matchAny(globs []string, name string) bool {
+	return slices.ContainsFunc(globs, func(g string) bool {
+		ok, err := path.Match(g, name)
+		return ok && err == nil
+	})
+}
+
+func noMatch(d trials.DatasetConfig, all []tasks.Found) error {
+	if len(all) == 0 {
+		return fmt.Errorf("%s holds no tasks: a task is a directory with a task.toml", *d.Path)
+	}
+	var names []string
+	for _, f := range all[:min(5, len(all))] {
+		names = append(names, filepath.Base(f.Path))
+	}
+	return fmt.Errorf("no task of %s matches the filters (-i, -x): it has %d tasks, for example %s", *d.Path, len(all), strings.Join(names, ", "))
+}

@@ -1,0 +1,112 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"harborgate/configs"
+	"harborgate/providers"
+	"harborgate/providers/docker"
+	"harborgate/providers/fake"
+)
+
+// checkLimit bounds the first contact with a provider.
+const checkLimit = 20 * time.Second
+
+// driver makes a provider of one type.
+type driver func(a *App, name string, c configs.Provider) (providers.Provider, error)
+
+// drivers are the types that a configuration may name.
+var drivers = map[string]driver{
+	docker.Type: openDocker,
+	"fake":      openFake,
+}
+
+// harborEnvironments are types that Harbor knows and this program does not have.
+var harborEnvironments = []string{
+	"daytona", "e2b", "modal", "runloop", "gke", "apple-container", "singularity", "islo", "tensorlake", "podman",
+	"kata", "sbx", "smol", "ack", "openshift", "ec2", "skypilot", "beam", "blaxel", "boxd", "cwsandbox", "hf-sandbox",
+	"hyperbrowser", "langsmith", "mosaic", "novita", "opensandbox", "prime", "runta", "sail", "snowflake",
+	"superserve", "vercel", "aca-sandbox", "kernel", "use-computer", "cua-cloud",
+}
+
+// ProviderNames lists what -e takes: the configured names and the built-in types.
+func (a *App) ProviderNames() []string {
+	names := slices.Collect(maps.Keys(a.Host.Providers))
+	for t := range drivers {
+		if !slices.Contains(names, t) {
+			names = append(names, t)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Provider opens a provider by name, once.
+func (a *App) Provider(name string) (providers.Provider, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if p, ok := a.open[name]; ok {
+		return p, nil
+	}
+	c := a.Host.Providers[name]
+	if c.Type == "" {
+		c.Type = name
+	}
+	open, ok := drivers[c.Type]
+	if !ok {
+		return nil, a.unknown(name, c.Type)
+	}
+	p, err := open(a, name, c)
+	if err != nil {
+		return nil, err
+	}
+	p = a.decorate(p, c.Limits)
+	a.open[name] = p
+	return p, nil
+}
+
+func (a *App) unknown(name, typ string) error {
+	known := strings.Join(a.ProviderNames(), ", ")
+	if slices.Contains(harborEnvironments, typ) {
+		return providers.Errorf(providers.KindUnsupported, "open", "environment %q is one of Harbor's that is not built yet: use one of %s", name, known)
+	}
+	return providers.Errorf(providers.KindInvalid, "open", "environment %q is not known: use one of %s, or add it under providers: in config.yaml", name, known)
+}
+
+func openDocker(a *App, name string, c configs.Provider) (providers.Provider, error) {
+	var o struct {
+		Host    string `json:"host"`
+		Context string `json:"context"`
+		TLSDir  string `json:"tls_dir"`
+	}
+	if err := c.Options.Decode(&o); err != nil {
+		return nil, fmt.Errorf("config.yaml: providers.%s.options: %w", name, err)
+	}
+	return docker.New(docker.Options{
+		Name: name, Host: o.Host, Context: o.Context, TLSDir: o.TLSDir,
+		HelperDir: a.opt.HelperDir, CacheDir: a.Dirs.Cache, Logger: a.log,
+	})
+}
+
+// CheckProvider contacts a provider. Its error says what to do.
+func CheckProvider(ctx context.Context, p providers.Provider) error { return bounded(ctx, p.Check) }
+
+func openFake(_ *App, name string, c configs.Provider) (providers.Provider, error) {
+	var o struct {
+		CreateSec float64 `json:"create_sec"`
+		ExecSec   float64 `json:"exec_sec"`
+	}
+	if err := c.Options.Decode(&o); err != nil {
+		return nil, fmt.Errorf("config.yaml: providers.%s.options: %w", name, err)
+	}
+	return fake.New(fake.Options{
+		Name: name, CreateTime: time.Duration(o.CreateSec * float64(time.Second)), ExecTime: time.Duration(o.ExecSec * float64(time.Second)),
+	}), nil
+}
+
+func (a *App) decorate(p providers.Provider, _ configs.Limits) providers.Provider { return p }

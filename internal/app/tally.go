@@ -1,0 +1,171 @@
+package app
+
+import (
+	"sync"
+	"time"
+
+	"harborgate/trials"
+	"harborgate/trials/results"
+	"harborgate/trials/stats"
+)
+
+// writePause is the least time between two writes of a running job's result.
+const writePause = time.Second
+
+// tally keeps a job's numbers and its result.json. Safe for concurrent use.
+type tally struct {
+	job *results.Job
+	cfg trials.JobConfig
+
+	mu      sync.Mutex // guards all below
+	res     trials.JobResult
+	trials  map[string]stats.Trial
+	order   []string
+	running int
+	retries int
+	extra   trials.JobExtra
+
+	dirty chan struct{} // holds one when there is something to write
+	stop  chan struct{}
+	ended sync.WaitGroup
+	err   error
+}
+
+func newTally(job *results.Job, plan *Plan, provider string) *tally {
+	now := time.Now()
+	t := &tally{
+		job: job, cfg: plan.Config, trials: map[string]stats.Trial{},
+		res: trials.JobResult{
+			SchemaVersion: trials.ResultSchema, ID: plan.ID,
+			StartedAt: trials.LocalAt(now), UpdatedAt: trials.LocalAt(now), NTotalTrials: len(plan.Trials),
+		},
+		extra: trials.JobExtra{Provider: provider},
+		dirty: make(chan struct{}, 1), stop: make(chan struct{}),
+	}
+	for _, f := range plan.Invalid {
+		t.extra.InvalidTasks = append(t.extra.InvalidTasks, f.Path)
+	}
+	return t
+}
+
+// start writes the first result and keeps the file up to date until finish.
+func (t *tally) start() error {
+	if err := t.write(nil); err != nil {
+		return err
+	}
+	t.ended.Go(func() {
+		for {
+			select {
+			case <-t.dirty:
+			case <-t.stop:
+				return
+			}
+			if err := t.write(nil); err != nil {
+				t.mu.Lock()
+				t.err = err
+				t.mu.Unlock()
+			}
+			select {
+			case <-time.After(writePause):
+			case <-t.stop:
+				return
+			}
+		}
+	})
+	return nil
+}
+
+func (t *tally) changed() {
+	select {
+	case t.dirty <- struct{}{}:
+	default:
+	}
+}
+
+func (t *tally) tryStarted() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.running++
+	t.changed()
+}
+
+// tryEnded takes a result; one that is tried again does not count yet.
+func (t *tally) tryEnded(r *trials.Result, again bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.running--
+	if again {
+		t.retries++
+	} else {
+		if _, seen := t.trials[r.TrialName]; !seen {
+			t.order = append(t.order, r.TrialName)
+		}
+		t.trials[r.TrialName] = stats.Of(r)
+	}
+	t.changed()
+}
+
+func (t *tally) cleanupFailed(what string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.extra.CleanupFailed = append(t.extra.CleanupFailed, what)
+	t.changed()
+}
+
+// write puts the current numbers into result.json.
+func (t *tally) write(finished *time.Time) error {
+	return t.job.WriteResult(t.snapshot(finished))
+}
+
+func (t *tally) snapshot(finished *time.Time) trials.JobResult {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	all := t.all()
+	r := t.res
+	r.Stats = stats.Harbor(all, t.cfg.Metrics)
+	r.Stats.Running, r.Stats.Retries = t.running, t.retries
+	r.Stats.Pending = r.NTotalTrials - r.Stats.Completed - t.running
+	r.UpdatedAt = trials.LocalAt(time.Now())
+	if finished != nil {
+		r.FinishedAt, r.UpdatedAt = trials.LocalAt(*finished), trials.LocalAt(*finished)
+	}
+	extra := t.extra
+	extra.Ungraded = map[trials.Blame]int{}
+	for _, x := range all {
+		switch {
+		case x.Valid:
+			extra.Graded++
+		case !x.Cancelled && x.Blame != trials.BlameNone:
+			extra.Ungraded[x.Blame]++
+		}
+		if x.Suspect {
+			extra.Suspect++
+		}
+	}
+	r.Harborgate = &extra
+	return r
+}
+
+func (t *tally) all() []stats.Trial {
+	out := make([]stats.Trial, 0, len(t.order))
+	for _, name := range t.order {
+		out = append(out, t.trials[name])
+	}
+	return out
+}
+
+// finish writes the last result. interrupted is "" when the job came to its end.
+func (t *tally) finish(interrupted string) (trials.JobResult, error) {
+	close(t.stop)
+	t.ended.Wait()
+	t.mu.Lock()
+	t.extra.Interrupted = interrupted
+	t.mu.Unlock()
+	var finished *time.Time
+	if interrupted == "" {
+		now := time.Now()
+		finished = &now
+	}
+	r := t.snapshot(finished)
+	return r, t.job.WriteResult(r)
+}
