@@ -58,7 +58,7 @@ func startCommand(spec insideproto.Supervised) (int, error) {
 	for i, a := range spec.Args {
 		argv[i] = string(a)
 	}
-	restore := ordinaryOOMScore()
+	restore := raiseOOMScore()
 	defer restore()
 	return execFirst(candidates(argv[0], dir, env["PATH"]), argv, attr)
 }
@@ -147,18 +147,21 @@ func canEnter(attr *syscall.ProcAttr) bool {
 
 const oomScoreFile = "/proc/self/oom_score_adj"
 
-// ordinaryOOMScore keeps our own protection from the kernel's memory killer from
-// the command. The score is inherited at fork; restore brings ours back.
-func ordinaryOOMScore() (restore func()) {
+// commandOOMScore makes the kernel's memory killer choose the command, not us:
+// raising a score needs no privilege, lowering ours would. The score is inherited
+// at fork; restore brings ours back.
+const commandOOMScore = 500
+
+func raiseOOMScore() (restore func()) {
 	nothing := func() {}
 	was, err := os.ReadFile(oomScoreFile)
 	if err != nil {
 		return nothing
 	}
-	if n, err := strconv.Atoi(strings.TrimSpace(string(was))); err != nil || n >= 0 {
+	if n, err := strconv.Atoi(strings.TrimSpace(string(was))); err != nil || n >= commandOOMScore {
 		return nothing
 	}
-	if os.WriteFile(oomScoreFile, []byte("0"), 0) != nil {
+	if os.WriteFile(oomScoreFile, []byte(strconv.Itoa(commandOOMScore)), 0) != nil {
 		return nothing
 	}
 	return func() { _ = os.WriteFile(oomScoreFile, was, 0) }

@@ -247,7 +247,8 @@ func (x *run) phase(ctx context.Context, p trials.Phase, timing **trials.Timing,
 	x.log.Info("phase started", "phase", p)
 	ctx, cancel := withLimit(ctx, p, limit)
 	defer cancel()
-	fail := x.explain(ctx, p, time.Since(begun), f(ctx))
+	err := f(ctx)
+	fail := x.explain(ctx, p, time.Since(begun), err)
 	(*timing).FinishedAt = trials.At(time.Now())
 	data := map[string]any{"phase": p, "dur_ms": time.Since(begun).Milliseconds()}
 	if fail != nil {
