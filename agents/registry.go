@@ -133,3 +133,19 @@ func modelInfo(c trials.AgentConfig) *trials.ModelInfo {
 	}
 	return &trials.ModelInfo{Name: name, Provider: &provider}
 }
+
+// Schema is the JSON Schema of the agent's kwargs.
+func (k Kind) Schema() map[string]any {
+	props := map[string]any{}
+	for _, o := range k.Options {
+		p := map[string]any{"type": "string", "description": o.Doc, "default": o.Default}
+		if len(o.Values) > 0 {
+			p["enum"] = o.Values
+		}
+		props[o.Name] = p
+	}
+	return map[string]any{
+		"$schema": "https://json-schema.org/draft/2020-12/schema", "title": k.Name, "type": "object",
+		"properties": props, "additionalProperties": k.AnyOption,
+	}
+}

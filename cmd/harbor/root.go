@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"os"
@@ -48,13 +49,27 @@ func newRoot(e *env) *cobra.Command {
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
-	job := group("job", "Run and inspect jobs", "jobs")
-	job.AddCommand(newRunCommand(e, "start"))
-	root.AddCommand(newRunCommand(e, "run"), job)
+	root.AddCommand(
+		newRunCommand(e, "run"), newJobCommand(e), newTrialCommand(e), newTaskCommand(e), newCleanupCommand(e),
+		newEnvCommand(e), newAgentCommand(e), newVersionCommand(e),
+	)
 	return root
 }
 
 // group is a command that only holds others.
 func group(name, short string, aliases ...string) *cobra.Command {
 	return &cobra.Command{Use: name, Short: short, Aliases: aliases, Args: cobra.NoArgs, RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
+}
+
+func newVersionCommand(e *env) *cobra.Command {
+	return jsonFlag(e, &cobra.Command{
+		Use: "version", Short: "Print the version", Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			if e.json {
+				return printJSON(e, map[string]string{"version": app.Version})
+			}
+			_, err := fmt.Fprintln(e.out, app.Version)
+			return err
+		},
+	})
 }

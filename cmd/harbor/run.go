@@ -1,65 +1,252 @@
 package main
 
 import (
+	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"log/slog"
+	"path/filepath"
+	"syscall"
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
+	"harborgate/agents"
 	"harborgate/configs"
 	"harborgate/internal/app"
+	"harborgate/tasks"
 	"harborgate/trials"
-	"time"
 )
 
+// runOptions are what `harbor run` works with.
+type runOptions struct {
+	*env
+	flags runFlags
+	cmd   *cobra.Command
+}
+
 func newRunCommand(e *env, name string) *cobra.Command {
-	var path, agent, jobsDir, jobName string
-	var n, k int
-	c := &cobra.Command{Use: name, Short: "Run a job", Args: cobra.NoArgs, RunE: func(c *cobra.Command, _ []string) error {
-		cfg, problems := configs.LoadJob(nil)
-		if err := problems.Err(); err != nil {
-			return err
+	o := &runOptions{env: e}
+	o.cmd = &cobra.Command{
+		Use:   name,
+		Short: "Run a job: agents on tasks, in sandboxes, graded by the tasks' tests",
+		Example: `  harbor run -p tasks/hello                      one task with its own solution
+  harbor run -p tasks -a nop -n 8 -k 2           every task twice, eight trials at once
+  harbor run -c job.yaml -p tasks -i 'py-*'      a configuration, some tasks`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return o.run(c.Context()) },
+	}
+	addRunFlags(o.cmd, &o.flags)
+	o.cmd.Flags().BoolVar(&o.json, "json", false, "print the result as JSON on standard output")
+	return o.cmd
+}
+
+func (o *runOptions) run(ctx context.Context) error {
+	cfg, err := o.config()
+	if err != nil {
+		return codedError{exitNothing, err}
+	}
+	if o.flags.printConfig {
+		return o.print(cfg)
+	}
+	o.log = o.logger(cfg)
+	a, err := app.New(app.Options{Logger: o.log, Lookup: o.lookup})
+	if err != nil {
+		return codedError{exitNothing, err}
+	}
+	defer a.Close()
+	return o.job(ctx, a, cfg)
+}
+
+// config is the configuration of the files with the flags on top, valid.
+func (o *runOptions) config() (trials.JobConfig, error) {
+	if err := loadEnvFile(o.flags.envFile); err != nil {
+		return trials.JobConfig{}, err
+	}
+	warnRemoved(o.env, o.cmd.Flags())
+	cfg, problems := configs.LoadJob(o.flags.configs)
+	if err := problems.Err(); err != nil {
+		return cfg, err
+	}
+	for _, p := range problems {
+		fmt.Fprintln(o.err, "harbor:", p)
+	}
+	if err := o.flags.apply(o.cmd.Flags(), &cfg); err != nil {
+		return cfg, err
+	}
+	return cfg, validate(cfg)
+}
+
+// validate finds what is wrong with a configuration before anything is touched.
+func validate(cfg trials.JobConfig) error {
+	var errs []error
+	for _, e := range cfg.Validate() {
+		errs = append(errs, e)
+	}
+	for _, a := range cfg.Agents {
+		if _, err := agents.New(agents.Input{Config: a}); err != nil {
+			errs = append(errs, err)
 		}
-		cfg.JobsDir = jobsDir
-		cfg.JobName = jobName
-		if jobName == "" {
-			cfg.JobName = trials.JobName(time.Now())
-		}
-		cfg.NConcurrentTrials, cfg.NAttempts = n, k
-		cfg.Agents[0].Name = &agent
-		cfg.Tasks = trials.List[trials.TaskConfig]{{Path: &path}}
-		a, err := app.New(app.Options{Logger: e.log})
-		if err != nil {
-			return err
-		}
-		defer a.Close()
-		plan, err := app.NewPlan(cfg, uuid.NewString())
-		if err != nil {
-			return err
-		}
-		p, err := a.Provider("docker")
-		if err != nil {
-			return err
-		}
-		if err := app.CheckProvider(c.Context(), p); err != nil {
-			return nothingRan("%w", err)
-		}
-		j, err := a.StartJob(c.Context(), plan, p, app.Settings{})
-		if err != nil {
-			return err
-		}
-		defer j.Close()
-		s, err := j.Run(c.Context())
-		for _, t := range s.Trials {
-			fmt.Fprintln(e.out, t.Name, t.Rewards, t.Valid, t.Exception, t.Duration, t.Phases)
-		}
+	}
+	if err := app.CheckEnvironment(cfg.Environment); err != nil {
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+func (o *runOptions) print(cfg trials.JobConfig) error {
+	b, err := json.MarshalIndent(cfg.Redacted(o.lookup), "", "  ")
+	if err != nil {
 		return err
-	}}
-	c.Flags().StringVarP(&path, "path", "p", "", "")
-	c.Flags().StringVarP(&agent, "agent", "a", "oracle", "")
-	c.Flags().StringVarP(&jobsDir, "jobs-dir", "o", "jobs", "")
-	c.Flags().StringVar(&jobName, "job-name", "", "")
-	c.Flags().IntVarP(&n, "n-concurrent", "n", 4, "")
-	c.Flags().IntVarP(&k, "n-attempts", "k", 1, "")
-	return c
+	}
+	_, err = fmt.Fprintln(o.out, string(b))
+	return err
+}
+
+func (o *runOptions) logger(cfg trials.JobConfig) *slog.Logger {
+	level := slog.LevelError
+	if cfg.Debug {
+		level = slog.LevelDebug
+	}
+	return slog.New(slog.NewTextHandler(o.err, &slog.HandlerOptions{Level: level}))
+}
+
+func (o *runOptions) job(ctx context.Context, a *app.App, cfg trials.JobConfig) error {
+	plan, err := app.NewPlan(cfg, uuid.NewString())
+	if err != nil {
+		return codedError{exitNothing, err}
+	}
+	o.reportInvalid(plan)
+	if len(plan.Trials) == 0 {
+		return nothingRan("none of the tasks can run")
+	}
+	if err := o.confirmVariables(plan); err != nil {
+		return err
+	}
+	p, err := a.Provider(app.EnvironmentName(cfg.Environment))
+	if err != nil {
+		return codedError{exitNothing, err}
+	}
+	if err := app.CheckProvider(ctx, p); err != nil {
+		return codedError{exitNothing, err}
+	}
+	if o.flags.dryRun {
+		return o.dryRun(plan)
+	}
+	if err := a.Sweep(ctx, p); err != nil {
+		fmt.Fprintln(o.err, "harbor: leftovers of earlier runs could not be removed:", err)
+	}
+	j, err := a.StartJob(plan, p, app.Settings{PassCredentials: o.flags.passCredentials})
+	if err != nil {
+		return codedError{exitNothing, err}
+	}
+	return o.watch(ctx, j)
+}
+
+// watch runs the job with its progress on standard error and its numbers on
+// standard output.
+func (o *runOptions) watch(ctx context.Context, j *app.Job) error {
+	progress := newProgress(o.env, j.Events, len(j.Plan.Trials), j.Plan.Config.Quiet)
+	summary, err := j.Run(ctx)
+	err = errors.Join(err, j.Close())
+	progress.wait()
+	if o.json {
+		err = errors.Join(err, o.printJSON(j, summary))
+	} else {
+		writeSummary(o.out, summary)
+		fmt.Fprintf(o.out, "\nResults: %s\n", relative(j.Dir))
+	}
+	return errors.Join(err, outcome(ctx, summary))
+}
+
+func (o *runOptions) printJSON(j *app.Job, s app.Summary) error {
+	b, err := json.MarshalIndent(map[string]any{
+		"job_dir": j.Dir, "result": s.Result, "report": reportOf(s),
+	}, "", "  ")
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(o.out, string(b))
+	return err
+}
+
+// outcome turns a finished job into the exit code.
+func outcome(ctx context.Context, s app.Summary) error {
+	var sig signalError
+	if errors.As(context.Cause(ctx), &sig) {
+		return codedError{exitSignalled + int(sig.Signal), fmt.Errorf("stopped by %s", signalName(sig.Signal))}
+	}
+	x := s.Result.Harborgate
+	switch {
+	case x == nil:
+		return nil // the error of the run says it
+	case x.Graded < s.Planned:
+		return codedError{code: exitUngraded}
+	case len(x.CleanupFailed) > 0 || len(x.InvalidTasks) > 0:
+		return codedError{code: exitUngraded}
+	}
+	return nil
+}
+
+func signalName(s syscall.Signal) string {
+	names := map[syscall.Signal]string{syscall.SIGINT: "SIGINT", syscall.SIGTERM: "SIGTERM", syscall.SIGHUP: "SIGHUP"}
+	return names[s]
+}
+
+// mostWarnings is how many warnings about tasks a run prints.
+const mostWarnings = 20
+
+// reportInvalid names tasks that are left out, with all that is wrong.
+func (o *runOptions) reportInvalid(plan *app.Plan) {
+	for _, f := range plan.Invalid {
+		fmt.Fprintf(o.err, "harbor: task %s is left out:\n", f.Path)
+		for _, p := range f.Problems.Least(tasks.SeverityError) {
+			fmt.Fprintf(o.err, "  %s\n", p)
+		}
+	}
+	for i, p := range plan.Warnings {
+		if i == mostWarnings {
+			fmt.Fprintf(o.err, "harbor: and %d more warnings, see `harbor task check`\n", len(plan.Warnings)-i)
+			break
+		}
+		fmt.Fprintf(o.err, "harbor: warning: %s\n", p)
+	}
+}
+
+func (o *runOptions) dryRun(plan *app.Plan) error {
+	if len(plan.Invalid) > 0 {
+		return nothingRan("dry run failed: %d of the tasks cannot run", len(plan.Invalid))
+	}
+	for _, t := range plan.Trials {
+		fmt.Fprintf(o.out, "%s  attempt %d  agent %s", t.Task.Name, t.Attempt, t.Config.Agent.AgentName())
+		limits := trials.EffectiveTimeouts(t.Task.Config, nil, t.Config)
+		for _, p := range trials.Phases() {
+			if l, ok := limits.Map()[string(p)]; ok {
+				fmt.Fprintf(o.out, "  %s %s", p, limitText(l))
+			}
+		}
+		fmt.Fprintln(o.out)
+	}
+	_, err := fmt.Fprintf(o.out, "Dry run OK — %d trial(s); nothing was run.\n", len(plan.Trials))
+	return err
+}
+
+func limitText(l trials.Limit) string {
+	if l.Seconds == 0 {
+		return "none"
+	}
+	return fmt.Sprintf("%g s (%s)", l.Seconds, l.Origin)
+}
+
+// relative shows a path as the user would type it.
+func relative(path string) string {
+	wd, err := filepath.Abs(".")
+	if err != nil {
+		return path
+	}
+	if rel, err := filepath.Rel(wd, path); err == nil && filepath.IsLocal(rel) {
+		return rel
+	}
+	return path
 }

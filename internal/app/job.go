@@ -62,7 +62,7 @@ type Settings struct {
 }
 
 // StartJob makes the job's directory and everything it needs; nothing runs yet.
-func (a *App) StartJob(ctx context.Context, plan *Plan, p providers.Provider, set Settings) (*Job, error) {
+func (a *App) StartJob(plan *Plan, p providers.Provider, set Settings) (*Job, error) {
 	dir := filepath.Join(plan.Config.JobsDir, plan.Config.JobName)
 	files, err := results.CreateJob(dir)
 	if err != nil {
@@ -92,20 +92,23 @@ func (j *Job) open(set Settings) (err error) {
 	}
 	j.images = runner.NewImages(j.provider, j.store)
 	j.tally = newTally(j.files, j.Plan, j.provider.Info().Name)
+	j.runner = j.app.newRunner(j.provider, j.images, j.Events, set, j.log, func(trial string, id providers.ID, err error) {
+		if err != nil {
+			j.tally.cleanupFailed(fmt.Sprintf("%s of %s: %v", id, trial, err))
+		}
+	})
+	return j.tally.start()
+}
+
+func (a *App) newRunner(p providers.Provider, images *runner.Images, ev runner.Events, set Settings, log *slog.Logger, removed func(string, providers.ID, error)) *runner.Runner {
 	opt := runner.Options{
-		Provider: j.provider, Images: j.images, Events: j.Events, Lookup: j.app.opt.Lookup,
-		Owner: j.app.owner.ID, Host: j.app.owner.Host, Logger: j.log,
-		OnRemoved: func(trial string, id providers.ID, err error) {
-			if err != nil {
-				j.tally.cleanupFailed(fmt.Sprintf("%s of %s: %v", id, trial, err))
-			}
-		},
+		Provider: p, Images: images, Events: ev, Lookup: a.opt.Lookup,
+		Owner: a.owner.ID, Host: a.owner.Host, Logger: log, OnRemoved: removed,
 	}
 	if !set.PassCredentials {
 		opt.Credentials = withheld{}
 	}
-	j.runner = runner.New(opt)
-	return j.tally.start()
+	return runner.New(opt)
 }
 
 // remember lists the job for commands that look for jobs.

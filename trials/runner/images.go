@@ -198,3 +198,8 @@ func copyFile(w io.Writer, path string) error {
 	_, err = io.Copy(w, f)
 	return err
 }
+
+// BuiltHere reports whether an image carries the label of a build of ours.
+func BuiltHere(img providers.Image, key snapshots.Key) bool {
+	return img.Labels[imageLabel] == string(key)
+}

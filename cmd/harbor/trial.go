@@ -1,0 +1,159 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"harborgate/configs"
+	"harborgate/internal/app"
+	"harborgate/trials"
+)
+
+// trialOptions are what `harbor trial start` works with.
+type trialOptions struct {
+	*env
+	flags                  sharedFlags
+	name, dir              string
+	agentLimit, setUpLimit float64
+	verifierLimit          float64
+	cmd                    *cobra.Command
+}
+
+func newTrialStartCommand(e *env) *cobra.Command {
+	o := &trialOptions{env: e}
+	o.cmd = jsonFlag(e, &cobra.Command{
+		Use: "start", Short: "Run one trial without a job", Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return o.run(c.Context()) },
+	})
+	addSharedFlags(o.cmd, &o.flags)
+	s := o.cmd.Flags()
+	s.StringVar(&o.name, "trial-name", "", "name of the trial's directory")
+	s.StringVar(&o.dir, "trials-dir", "", "directory of trials (default trials)")
+	s.Float64Var(&o.agentLimit, "agent-timeout", 0, "time limit of the agent in seconds")
+	s.Float64Var(&o.setUpLimit, "agent-setup-timeout", 0, "time limit of the agent's set-up in seconds")
+	s.Float64Var(&o.verifierLimit, "verifier-timeout", 0, "time limit of the verifier in seconds")
+	alias(s, "env", "environment-type")
+	return o.cmd
+}
+
+func (o *trialOptions) config() (trials.TrialConfig, error) {
+	if err := loadEnvFile(o.flags.envFile); err != nil {
+		return trials.TrialConfig{}, err
+	}
+	cfg, problems := configs.LoadTrial(o.flags.configs)
+	if err := problems.Err(); err != nil && len(o.flags.configs) > 0 {
+		return cfg, err
+	}
+	s := o.cmd.Flags()
+	if len(o.flags.configs) == 0 {
+		cfg = trials.NewTrialConfig(trials.TaskConfig{})
+	}
+	if len(o.flags.paths) > 1 || len(o.flags.models) > 1 {
+		return cfg, fmt.Errorf("a trial has one task and one model: use `harbor run` for more")
+	}
+	if len(o.flags.paths) == 1 {
+		cfg.Task = trials.TaskConfig{Path: &o.flags.paths[0]}
+	}
+	if cfg.Task.Reference() == "" {
+		return cfg, fmt.Errorf("there is nothing to run: give a task directory with -p")
+	}
+	set(s, &cfg.TrialsDir, o.dir, "trials-dir")
+	set(s, &cfg.TrialName, o.name, "trial-name")
+	if cfg.TrialName == "" {
+		name, err := trials.TrialName(cfg.Task.Reference(), rand.Reader)
+		if err != nil {
+			return cfg, err
+		}
+		cfg.TrialName = name
+	}
+	return cfg, o.apply(&cfg)
+}
+
+func (o *trialOptions) apply(cfg *trials.TrialConfig) error {
+	s := o.cmd.Flags()
+	o.flags.applyMultipliers(s, &cfg.Multipliers)
+	cfg.Agent = o.flags.arms(s, []trials.AgentConfig{cfg.Agent})[0]
+	cfg.InstallOnly = cfg.InstallOnly || o.flags.installOnly
+	if given(s, "artifact") {
+		cfg.Artifacts = artifactList(o.flags.artifacts)
+	}
+	set(s, &cfg.ExtraInstructionPaths, o.flags.extraInstructionPaths, "extra-instruction-path")
+	set(s, &cfg.ExtraInstructions, o.flags.extraInstructions, "extra-instruction")
+	setFloat(s, &cfg.Agent.OverrideTimeoutSec, o.agentLimit, "agent-timeout")
+	setFloat(s, &cfg.Agent.OverrideSetupTimeoutSec, o.setUpLimit, "agent-setup-timeout")
+	setFloat(s, &cfg.Verifier.OverrideTimeoutSec, o.verifierLimit, "verifier-timeout")
+	err := errors.Join(o.flags.applyAgent(s, &cfg.Agent), o.flags.applyEnvironment(s, &cfg.Environment), o.flags.applyVerifier(s, &cfg.Verifier))
+	if cfg.InstallOnly {
+		cfg.Verifier.Disable = true
+	}
+	errs := []error{err, app.CheckEnvironment(cfg.Environment)}
+	for _, e := range cfg.Validate() {
+		errs = append(errs, e)
+	}
+	return errors.Join(errs...)
+}
+
+func (o *trialOptions) run(ctx context.Context) error {
+	cfg, err := o.config()
+	if err != nil {
+		return codedError{exitNothing, err}
+	}
+	if o.flags.printConfig {
+		return printJSON(o.env, cfg.Redacted(o.lookup))
+	}
+	return withApp(o.env, func(e *env, a *app.App) error {
+		p, err := a.Provider(app.EnvironmentName(cfg.Environment))
+		if err == nil {
+			err = app.CheckProvider(ctx, p)
+		}
+		if err != nil {
+			return codedError{exitNothing, err}
+		}
+		o.say("Trial: %s\nTask: %s\nAgent: %s\nEnvironment: %s\nTrials dir: %s\n", cfg.TrialName, cfg.Task, cfg.Agent.AgentName(), p.Info().Name, cfg.TrialsDir)
+		res, err := a.RunTrial(ctx, cfg, p, app.Settings{PassCredentials: o.flags.passCredentials})
+		if err != nil {
+			return codedError{exitNothing, err}
+		}
+		return errors.Join(o.report(res), trialOutcome(ctx, res))
+	})
+}
+
+// say prints for humans; with --json nothing but the result goes to standard
+// output.
+func (o *trialOptions) say(format string, args ...any) {
+	if !o.json {
+		fmt.Fprintf(o.out, format, args...)
+	}
+}
+
+func (o *trialOptions) report(r *trials.Result) error {
+	if o.json {
+		return printJSON(o.env, r)
+	}
+	o.say("\nTrial completed!\nTrial: %s\nTask: %s\nStarted: %s\nFinished: %s\n", r.TrialName, r.TaskName, r.StartedAt.Format("2006-01-02 15:04:05Z"), r.FinishedAt.Format("2006-01-02 15:04:05Z"))
+	if x := r.ExceptionInfo; x != nil {
+		o.say("Error: %s: %s\n", x.Type, x.Message)
+	}
+	switch {
+	case r.VerifierResult != nil:
+		o.say("Rewards: %s\n", rewardText(r.VerifierResult.Rewards))
+	case r.ExceptionInfo == nil:
+		o.say("No error, and no verifier result.\n")
+	}
+	return nil
+}
+
+func trialOutcome(ctx context.Context, r *trials.Result) error {
+	var sig signalError
+	switch {
+	case errors.As(context.Cause(ctx), &sig):
+		return codedError{exitSignalled + int(sig.Signal), fmt.Errorf("stopped by %s", signalName(sig.Signal))}
+	case !r.RewardValid:
+		return codedError{code: exitUngraded}
+	}
+	return nil
+}

@@ -1,0 +1,75 @@
+package app
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"harborgate/tasks"
+	"harborgate/trials"
+	"harborgate/trials/runner"
+)
+
+// EnvironmentName is the provider that a configuration asks for.
+func EnvironmentName(c trials.EnvironmentConfig) string {
+	if c.Type == nil || *c.Type == "" {
+		return "docker"
+	}
+	return *c.Type
+}
+
+// CheckEnvironment finds what no trial could run with.
+func CheckEnvironment(c trials.EnvironmentConfig) error {
+	switch {
+	case c.ImportPath != nil && *c.ImportPath != "":
+		return fmt.Errorf("environment.import_path %q: Python classes cannot be loaded; choose a provider with -e", *c.ImportPath)
+	case len(c.ExtraDockerCompose) > 0:
+		return fmt.Errorf("environment.extra_docker_compose: compose is not built yet")
+	case c.Stream:
+		return fmt.Errorf("environment.stream: SSH into sandboxes is not built")
+	}
+	return runner.CheckKwargs(c.Kwargs)
+}
+
+// WantedVariable is a variable of the host that tasks ask for and would get.
+type WantedVariable struct {
+	Name  string
+	Where string // the first place that uses it
+	Tasks int
+}
+
+// Variables lists what the plan's tasks would get to know of the host: variables
+// that are set. Those that a job sets itself are not the host's.
+func (p *Plan) Variables(lookup func(string) (string, bool)) []WantedVariable {
+	oracle := slices.ContainsFunc(p.Config.Agents, func(a trials.AgentConfig) bool { return a.AgentName() == "oracle" })
+	found := map[string]*WantedVariable{}
+	seen := map[*plannedTask]bool{}
+	for _, t := range p.Trials {
+		if seen[t.Task] {
+			continue
+		}
+		seen[t.Task] = true
+		mine := map[string]bool{}
+		for _, v := range t.Task.Variables(oracle) {
+			if _, set := lookup(v.Name); !set || mine[v.Name] || p.overridden(v) {
+				continue
+			}
+			mine[v.Name] = true
+			if found[v.Name] == nil {
+				found[v.Name] = &WantedVariable{Name: v.Name, Where: v.Where}
+			}
+			found[v.Name].Tasks++
+		}
+	}
+	var out []WantedVariable
+	for _, name := range slices.Sorted(maps.Keys(found)) {
+		out = append(out, *found[name])
+	}
+	return out
+}
+
+func (p *Plan) overridden(v tasks.Variable) bool {
+	_, env := p.Config.Environment.Env[v.Name]
+	_, ver := p.Config.Verifier.Env[v.Name]
+	return env || ver
+}

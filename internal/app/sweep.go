@@ -1,0 +1,121 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"harborgate/providers"
+	"harborgate/snapshots"
+	"harborgate/trials/runner"
+)
+
+// sweepLimit bounds the sweep before a job, sweepParallel the removals at once.
+const (
+	sweepLimit    = 2 * time.Minute
+	sweepParallel = 8
+)
+
+// Leftover is a resource whose owner is dead, or whose time is over.
+type Leftover struct {
+	providers.Resource
+	Why string
+}
+
+// Leftovers finds what dead owners of this host left at a provider, and what has
+// expired, whoever made it. Labels and our pattern of names must both fit:
+// nothing of anybody else's is ever in the list.
+func (a *App) Leftovers(ctx context.Context, p providers.Provider) ([]Leftover, error) {
+	all, err := p.List(ctx, providers.Selector{
+		Labels: map[string]string{providers.LabelOwner: "", providers.LabelHost: ""}, NamePrefix: providers.NamePrefix,
+	})
+	if err != nil {
+		return nil, err
+	}
+	var out []Leftover
+	now := time.Now()
+	for _, r := range all {
+		l, ok := providers.ParseLabels(r.Labels)
+		if !ok || !providers.IsName(r.Name) {
+			continue
+		}
+		switch {
+		case l.Host == a.owner.Host && !a.owner.Alive(l.Owner):
+			out = append(out, Leftover{r, "its harbor process is dead"})
+		case l.Host != a.owner.Host && now.After(l.Expires):
+			out = append(out, Leftover{r, fmt.Sprintf("it expired on %s", l.Expires.Format(time.DateTime))})
+		}
+	}
+	return out, nil
+}
+
+// Remove removes leftovers.
+func Remove(ctx context.Context, p providers.Provider, leftovers []Leftover) error {
+	errs := make([]error, len(leftovers))
+	var g errgroup.Group
+	g.SetLimit(sweepParallel)
+	for i, l := range leftovers {
+		g.Go(func() error {
+			errs[i] = p.Destroy(ctx, l.ID)
+			return nil
+		})
+	}
+	_ = g.Wait() // the errors are collected one by one
+	return errors.Join(errs...)
+}
+
+// Sweep removes what dead owners left at a provider.
+func (a *App) Sweep(ctx context.Context, p providers.Provider) error {
+	ctx, cancel := context.WithTimeout(ctx, sweepLimit)
+	defer cancel()
+	found, err := a.Leftovers(ctx, p)
+	if err != nil {
+		return err
+	}
+	for _, l := range found {
+		a.log.Info("leftover removed", "sandbox", l.ID, "name", l.Name, "why", l.Why)
+	}
+	if err := Remove(ctx, p, found); err != nil {
+		return err
+	}
+	return a.owner.Bury()
+}
+
+// RemoveImages removes images that harbor built at a provider and that no process
+// of this host uses; dry only lists them.
+func (a *App) RemoveImages(ctx context.Context, p providers.Provider, dry bool) ([]snapshots.Record, error) {
+	builder, ok := providers.As[providers.ImageBuilder](p)
+	if !ok {
+		return nil, nil
+	}
+	store, err := a.snapshotStore(p.Info().Name)
+	if err != nil {
+		return nil, err
+	}
+	all, err := store.List()
+	var gone []snapshots.Record
+	errs := []error{err}
+	for _, rec := range all {
+		ok := true
+		if !dry {
+			ok, err = store.Remove(ctx, rec, func(ctx context.Context, id string) error { return removeOwn(ctx, builder, rec, id) })
+			errs = append(errs, err)
+		}
+		if ok {
+			gone = append(gone, rec)
+		}
+	}
+	return gone, errors.Join(errs...)
+}
+
+// removeOwn leaves images alone that were only pulled: they are the user's.
+func removeOwn(ctx context.Context, b providers.ImageBuilder, rec snapshots.Record, id string) error {
+	img, err := b.InspectImage(ctx, id)
+	if err != nil || !runner.BuiltHere(img, rec.Key) {
+		return nil
+	}
+	return b.RemoveImage(ctx, id)
+}

@@ -1,0 +1,57 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/google/uuid"
+
+	"harborgate/internal/events"
+	"harborgate/providers"
+	"harborgate/tasks"
+	"harborgate/trials"
+	"harborgate/trials/results"
+	"harborgate/trials/runner"
+)
+
+// RunTrial runs one trial without a job, in TrialsDir/TrialName. There is no
+// retry.
+func (a *App) RunTrial(ctx context.Context, cfg trials.TrialConfig, p providers.Provider, set Settings) (res *trials.Result, err error) {
+	if err := local(cfg.Task); err != nil {
+		return nil, err
+	}
+	task, problems := tasks.Load(*cfg.Task.Path, tasks.LoadOptions{NoVerification: cfg.Verifier.Disable || cfg.InstallOnly})
+	if err := problems.Err(); err != nil {
+		return nil, err
+	}
+	t := PlannedTrial{Planned: trials.Planned{Attempt: 1, Config: cfg}, Task: newPlannedTask(task)}
+	files, err := results.CreateJob(filepath.Join(cfg.TrialsDir, cfg.TrialName))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, files.Close()) }()
+	log, err := events.Open(filepath.Join(files.Dir, results.EventsFile))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, log.Close()) }()
+	store, err := a.snapshotStore(p.Info().Name)
+	if err != nil {
+		return nil, err
+	}
+	defer store.Close()
+	sink, err := results.NewTrial(files.Dir, 1, results.DefaultLimits())
+	if err != nil {
+		return nil, err
+	}
+	try := runner.Try{Config: cfg, Task: task, ID: uuid.NewString(), Attempt: 1, Number: 1, Sink: sink}
+	if try.Lock, err = t.lock(); err != nil {
+		return nil, fmt.Errorf("trial %s: %w", cfg.TrialName, err)
+	}
+	if try.TaskChecksum, err = t.Task.checksum(); err != nil {
+		return nil, fmt.Errorf("trial %s: %w", cfg.TrialName, err)
+	}
+	return a.newRunner(p, runner.NewImages(p, store), log, set, a.log, nil).Run(ctx, try), nil
+}
