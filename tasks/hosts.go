@@ -23,7 +23,8 @@ func ParseHost(s string) (string, error) {
 		return prefix.String(), nil
 	}
 	host = strings.TrimSuffix(host, ".")
-	if len(host) > 253 || !hostPattern.MatchString(host) {
+	last := host[strings.LastIndexByte(host, '.')+1:]
+	if len(host) > 253 || !hostPattern.MatchString(host) || strings.Trim(last, "0123456789") == "" {
 		return "", fmt.Errorf("host %q is none: write a host name, *.name, an IP address or a CIDR, without scheme, port or path", s)
 	}
 	return host, nil

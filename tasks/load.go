@@ -148,8 +148,8 @@ func (l *loader) checkTests(t *Task, step *Step) {
 	l.missing(path, "it decides the reward", nil)
 }
 
-// checkLinks rejects symbolic links that lead out of the task: they would bring
-// files of this host into a sandbox or a digest.
+// checkLinks rejects symbolic links that lead out of the task, which would bring
+// files of this host into a sandbox or a digest, and those that never end.
 func (l *loader) checkLinks(dir string) {
 	var root string
 	walk := func(path string, e fs.DirEntry, err error) error {
@@ -171,8 +171,12 @@ func (l *loader) checkLinks(dir string) {
 		if err != nil {
 			return err
 		}
-		if target, ok := inside(root, filepath.Join(root, rel)); !ok {
+		target, ok := inside(root, filepath.Join(root, rel))
+		switch {
+		case !ok:
 			l.fail(rel, "escaping-link", "replace it by what it points to", "%s is a link out of the task, to %s", rel, target)
+		case below(filepath.Join(root, rel), target):
+			l.fail(rel, "looping-link", "remove it", "%s is a link to a directory that holds it", rel)
 		}
 		return nil
 	}
@@ -196,6 +200,11 @@ func inside(root, link string) (string, bool) {
 			target = filepath.Join(filepath.Dir(link), target)
 		}
 	}
-	rel, err := filepath.Rel(root, target)
-	return target, err == nil && rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator))
+	return target, below(target, root)
+}
+
+// below reports whether p is dir or lies in it.
+func below(p, dir string) bool {
+	rel, err := filepath.Rel(dir, p)
+	return err == nil && rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator))
 }
