@@ -1,7 +1,6 @@
 package tasks
 
 import (
-	"path"
 	"regexp"
 	"strings"
 )
@@ -120,8 +119,8 @@ func globClass(s string) (string, int) {
 // ignored reports whether the file at rel, or a directory above it, is ignored.
 // rel is slash-separated and relative to the directory of the rules.
 func (rs ignoreRules) ignored(rel string) bool {
-	for dir := path.Dir(rel); dir != "." && len(rs) > 0; dir = path.Dir(dir) {
-		if rs.match(dir, true) {
+	for i, c := range rel {
+		if c == '/' && rs.match(rel[:i], true) {
 			return true
 		}
 	}
