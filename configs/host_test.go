@@ -186,8 +186,8 @@ func FuzzHost(f *testing.F) {
 			return
 		}
 		for name, p := range h.Providers {
-			var any map[string]any
-			if err := p.Options.Decode(&any); err != nil {
+			var options map[string]any
+			if err := p.Options.Decode(&options); err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}
 		}

@@ -17,24 +17,10 @@ import (
 // encoding/json reads: keys are those of the json tags, numbers in quotes become
 // numbers. What does not fit is reported and left out.
 func (d *document) check(v any, t reflect.Type, path string) (any, bool) {
-	switch t {
-	case reflect.TypeFor[trials.ArtifactConfig]():
-		if s, ok := v.(string); ok {
-			return s, true
-		}
-	case reflect.TypeFor[Block]():
-		if _, ok := v.(map[string]any); v != nil && !ok {
-			return nil, d.wrong(path, "a mapping", v)
-		}
-		return v, d.jsonable(v, path)
-	case reflect.TypeFor[trials.Env]():
-		if list, ok := v.([]any); ok {
-			return d.check(list, reflect.TypeFor[[]string](), path)
-		}
-	}
 	if v == nil {
 		return d.checkNull(t, path)
 	}
+	t = otherForm(v, t)
 	switch t.Kind() {
 	case reflect.Pointer:
 		return d.check(v, t.Elem(), path)
@@ -58,8 +44,25 @@ func (d *document) check(v any, t reflect.Type, path string) (any, bool) {
 	}
 }
 
+// otherForm returns the type that v has to be held against where more than one
+// form is allowed: artifacts may be strings, variables a list of KEY=VALUE, and a
+// Block any mapping.
+func otherForm(v any, t reflect.Type) reflect.Type {
+	_, text := v.(string)
+	_, list := v.([]any)
+	switch {
+	case t == reflect.TypeFor[trials.ArtifactConfig]() && text:
+		return reflect.TypeFor[string]()
+	case t == reflect.TypeFor[trials.Env]() && list:
+		return reflect.TypeFor[[]string]()
+	case t == reflect.TypeFor[Block]():
+		return reflect.TypeFor[map[string]any]()
+	}
+	return t
+}
+
 func (d *document) checkNull(t reflect.Type, path string) (any, bool) {
-	if k := t.Kind(); k == reflect.Pointer || k == reflect.Interface {
+	if k := t.Kind(); k == reflect.Pointer || k == reflect.Interface || t == reflect.TypeFor[Block]() {
 		return nil, true
 	}
 	d.fail(tasks.SeverityError, path, "empty-value", "give it a value, or remove it", "%s is empty", path)

@@ -1,6 +1,7 @@
 package configs
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -48,7 +49,7 @@ func ResolveSecret(reference string, lookup func(string) (string, bool)) (string
 	}
 	path, ok := strings.CutPrefix(reference, "file:")
 	if !ok {
-		return "", fmt.Errorf("a secret must be given as env:NAME or file:/path")
+		return "", errors.New("a secret must be given as env:NAME or file:/path")
 	}
 	if !filepath.IsAbs(path) {
 		return "", fmt.Errorf("secret file %q is not an absolute path", path)

@@ -1,6 +1,7 @@
 package tasks
 
 import (
+	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -14,7 +15,7 @@ const artifactManifest = "manifest.json"
 func (a Artifact) Validate() error {
 	switch {
 	case strings.TrimSpace(a.Source) == "":
-		return fmt.Errorf("artifact has no source")
+		return errors.New("artifact has no source")
 	case slices.Contains(strings.Split(a.Source, "/"), ".."):
 		return fmt.Errorf("artifact source %q contains \"..\"", a.Source)
 	case a.Sidecar() && !path.IsAbs(a.Source):

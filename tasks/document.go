@@ -82,12 +82,12 @@ func (t *table) take(key string) (any, bool) {
 
 func (t *table) fail(key, code, next, format string, args ...any) {
 	path := join(t.path, key)
-	t.d.add(SeverityError, code, path, next, path+" "+format, args...)
+	t.d.add(SeverityError, code, path, next, "%s %s", path, fmt.Sprintf(format, args...))
 }
 
-func (t *table) warn(key, code, next, format string, args ...any) {
+func (t *table) warn(key, code, next, message string) {
 	path := join(t.path, key)
-	t.d.add(SeverityWarning, code, path, next, path+" "+format, args...)
+	t.d.add(SeverityWarning, code, path, next, "%s %s", path, message)
 }
 
 // deprecated notes an old form that means exactly the same as the new one.

@@ -1,6 +1,7 @@
 package trials
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"path"
@@ -76,7 +77,7 @@ func randomPart(random io.Reader) (string, error) {
 func CheckName(name string) error {
 	switch {
 	case name == "":
-		return fmt.Errorf("the name is empty")
+		return errors.New("the name is empty")
 	case len(name) > maxNameBytes:
 		return fmt.Errorf("name %.40q… is longer than %d bytes", name, maxNameBytes)
 	case !utf8.ValidString(name):

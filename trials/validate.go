@@ -41,7 +41,7 @@ func (c JobConfig) Validate() []FieldError {
 	}
 	e.require(c.NAttempts >= 1, "n_attempts", "%d is less than 1", c.NAttempts)
 	e.require(c.NConcurrentTrials >= 1, "n_concurrent_trials", "%d is less than 1", c.NConcurrentTrials)
-	c.Multipliers.validate(&e)
+	c.Multipliers.check(&e)
 	c.Retry.validate(&e)
 	c.Environment.validate(&e)
 	c.Verifier.validate(&e)
@@ -73,7 +73,7 @@ func (c TrialConfig) Validate() []FieldError {
 		err := CheckName(c.TrialName)
 		e.require(err == nil, "trial_name", "%v", err)
 	}
-	c.Multipliers.validate(&e)
+	c.Multipliers.check(&e)
 	c.Environment.validate(&e)
 	c.Verifier.validate(&e)
 	c.Agent.validate(&e, "agent", math.MaxInt)
@@ -82,7 +82,7 @@ func (c TrialConfig) Validate() []FieldError {
 	return e
 }
 
-func (m Multipliers) validate(e *fieldErrors) {
+func (m Multipliers) check(e *fieldErrors) {
 	for _, f := range []struct {
 		path  string
 		value *Float
@@ -197,7 +197,7 @@ func (c JobConfig) validatePools(e *fieldErrors) {
 
 func (d DatasetConfig) validate(e *fieldErrors, path string) {
 	local, named, repo := d.Path != nil, d.Name != nil, d.Repo != nil
-	e.require(!(local && named), path, "path and name exclude each other")
+	e.require(!local || !named, path, "path and name exclude each other")
 	e.require(local || named || repo, path, "it needs path, name or repo")
 	e.require(d.Version == nil || d.Ref == nil, path, "version and ref exclude each other")
 	e.require(!repo || d.RegistryURL == nil, path+".registry_url", "it cannot go with repo")
