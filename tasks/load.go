@@ -55,8 +55,10 @@ func taskName(dir string, c Config) string {
 	if abs, err := filepath.Abs(dir); err == nil {
 		dir = abs
 	}
-	if target, err := filepath.EvalSymlinks(dir); err == nil {
-		dir = target
+	if info, err := os.Lstat(dir); err == nil && info.Mode()&fs.ModeSymlink != 0 {
+		if target, err := filepath.EvalSymlinks(dir); err == nil {
+			dir = target
+		}
 	}
 	return filepath.Base(dir)
 }

@@ -14,9 +14,9 @@ type Planned struct {
 
 // Expand returns all trials of a job in Harbor's order: attempt, then task, then
 // agent, so that agents vary fastest and their providers share the load evenly.
-// tasks are the job's own and those of its data sets, in order. references are
-// the names behind TrialName, one per task; a task without one uses its path or
-// package name. Names are unique within the job. random is the source of names.
+// tasks are the job's own and those of its data sets, in order. Names come from
+// TaskConfig.Reference (so a path of "." should be made absolute before) and are
+// unique within the job. random is their source.
 func Expand(job JobConfig, jobID string, tasks []TaskConfig, random io.Reader) ([]Planned, error) {
 	out := make([]Planned, 0, job.NAttempts*len(tasks)*len(job.Agents))
 	taken := make(map[string]bool, cap(out))
