@@ -146,16 +146,33 @@ func (d *daemon) accept() {
 // session speaks with one host until either side ends it.
 func (d *daemon) session(conn *net.UnixConn) {
 	defer conn.Close()
-	mux, err := d.greet(conn)
+	host, err := receiveHost(conn)
+	if err != nil {
+		<-d.pending
+		return
+	}
+	mux, err := d.greet(host)
 	<-d.pending
 	if err != nil {
 		return
 	}
-	defer mux.Close()
 	go func() { // connect can be killed while its streams stay open
 		_, _ = io.Copy(io.Discard, conn)
 		mux.Close()
 	}()
+	d.serveHost(mux)
+}
+
+// ownSession is the session over our own standard input and output, which spares
+// the host a connect.
+func (d *daemon) ownSession(host duplex) {
+	if mux, err := d.greet(host); err == nil {
+		d.serveHost(mux)
+	}
+}
+
+func (d *daemon) serveHost(mux *yamux.Session) {
+	defer mux.Close()
 	for {
 		stream, err := mux.AcceptStream()
 		if err != nil {
@@ -165,18 +182,20 @@ func (d *daemon) session(conn *net.UnixConn) {
 	}
 }
 
-// greet receives the host's byte stream and agrees on a protocol.
-func (d *daemon) greet(conn *net.UnixConn) (*yamux.Session, error) {
+// receiveHost takes the host's byte stream from a connect of our own user.
+func receiveHost(conn *net.UnixConn) (duplex, error) {
 	if err := checkPeer(conn); err != nil {
-		return nil, err
+		return duplex{}, err
 	}
 	_ = conn.SetReadDeadline(time.Now().Add(insideproto.HandshakeTimeout))
-	host, err := receiveStream(conn)
-	if err != nil {
-		return nil, err
-	}
+	defer func() { _ = conn.SetReadDeadline(time.Time{}) }()
+	return receiveStream(conn)
+}
+
+// greet agrees with the host on a protocol.
+func (d *daemon) greet(host duplex) (*yamux.Session, error) {
 	watch := time.AfterFunc(insideproto.HandshakeTimeout, func() { host.Close() })
-	err = insideproto.WriteHello(host, insideproto.Hello{Version: insideproto.Version, Boot: d.boot})
+	err := insideproto.WriteHello(host, insideproto.Hello{Version: insideproto.Version, Boot: d.boot})
 	if err == nil {
 		var hello insideproto.Hello
 		if hello, err = insideproto.ReadHello(host); err == nil {

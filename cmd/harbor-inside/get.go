@@ -107,7 +107,7 @@ func (p *packer) pack(src source) error {
 // contents packs the entries of dir, in the directory's own order.
 func (p *packer) contents(dir *os.File, prefix string, depth int) error {
 	if depth > maxDepth {
-		return fmt.Errorf("%s: directories are nested deeper than %d", prefix, maxDepth)
+		return fmt.Errorf("directories are nested deeper than %d", maxDepth)
 	}
 	for {
 		names, err := dir.Readdirnames(dirBatch)
@@ -141,14 +141,26 @@ func (p *packer) entry(dir *os.File, name, as string, depth int) error {
 			err = p.special(as, &st)
 		}
 	}
+	var named packError
 	switch {
-	case errors.Is(err, unix.ENOENT), errors.Is(err, errChanged):
+	case err == nil, errors.Is(err, unix.ENOENT), errors.Is(err, errChanged):
 		return nil
-	case err != nil:
-		return fmt.Errorf("%s: %w", as, err)
+	case errors.As(err, &named):
+		return err
+	default:
+		return packError{as, err}
 	}
-	return nil
 }
+
+// packError names the entry that could not be packed.
+type packError struct {
+	name string
+	err  error
+}
+
+func (e packError) Error() string { return fmt.Sprintf("%q: %v", e.name, e.err) }
+
+func (e packError) Unwrap() error { return e.err }
 
 // errChanged: between looking and opening, the entry became something else.
 var errChanged = errors.New("changed while it was packed")

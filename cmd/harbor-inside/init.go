@@ -9,6 +9,8 @@ import (
 	"os/signal"
 	"syscall"
 
+	"golang.org/x/sys/unix"
+
 	"harborgate/internal/insideproto"
 )
 
@@ -17,6 +19,7 @@ func runInit(args []string) (int, error) {
 	flags := newFlags("init")
 	user := flags.String("user", "", "user of the entrypoint")
 	dir := flags.String("dir", "", "directory of the entrypoint")
+	stdio := flags.Bool("stdio", false, "the first session is on our standard input and output")
 	if err := flags.Parse(args); err != nil {
 		return 2, err
 	}
@@ -24,23 +27,55 @@ func runInit(args []string) (int, error) {
 	if err != nil {
 		return 1, err
 	}
+	files := [3]int{0, 1, 2}
+	if *stdio {
+		host, null, err := takeStdio()
+		if err != nil {
+			return 1, err
+		}
+		files = [3]int{null, 2, 2}
+		go d.ownSession(host)
+	}
 	end := make(chan int, 1)
 	if argv := flags.Args(); len(argv) > 0 {
 		spec := insideproto.Supervised{Command: insideproto.Command{
 			Args: toBytes(argv), User: *user, Dir: []byte(*dir),
 		}}
-		if err := startEntrypoint(d, spec, end); err != nil {
+		if err := startEntrypoint(d, spec, files, end); err != nil {
 			return 1, err
 		}
 	}
 	return d.serve(end)
 }
 
-// startEntrypoint runs the image's program on our own standard streams, so that
-// its output is the container's. Its exit code goes to end.
-func startEntrypoint(d *daemon, spec insideproto.Supervised, end chan<- int) error {
+// takeStdio makes our standard input and output a session's stream, and puts the
+// null device in their place.
+func takeStdio() (host duplex, null int, err error) {
+	in, err := unix.FcntlInt(0, unix.F_DUPFD_CLOEXEC, 3)
+	if err != nil {
+		return duplex{}, 0, fmt.Errorf("take standard input: %w", err)
+	}
+	out, err := unix.FcntlInt(1, unix.F_DUPFD_CLOEXEC, 3)
+	if err != nil {
+		return duplex{}, 0, fmt.Errorf("take standard output: %w", err)
+	}
+	null, err = unix.Open(os.DevNull, unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return duplex{}, 0, err
+	}
+	for fd := range 2 {
+		if err := unix.Dup3(null, fd, 0); err != nil {
+			return duplex{}, 0, err
+		}
+	}
+	return duplex{ReadCloser: pollable(in, "in"), out: pollable(out, "out")}, null, nil
+}
+
+// startEntrypoint runs the image's program on the given files. Its exit code goes
+// to end.
+func startEntrypoint(d *daemon, spec insideproto.Supervised, files [3]int, end chan<- int) error {
 	spec.Environ = toBytes(os.Environ())
-	sup, err := d.startSupervisor(spec, [3]int{0, 1, 2})
+	sup, err := d.startSupervisor(spec, files)
 	if err != nil {
 		return fmt.Errorf("start the image's entrypoint: %w", err)
 	}
