@@ -22,9 +22,10 @@ type account struct {
 	home     string
 }
 
-// credential is nil when nothing changes, because only root may ask for a change.
+// credential is nil when nothing changes, because even root may lack the right to
+// ask for a change. We then keep our groups: those that the sandbox was given.
 func (a account) credential() *syscall.Credential {
-	if a.uid == os.Geteuid() && a.uid != 0 {
+	if a.uid == os.Geteuid() && a.gid == os.Getegid() {
 		return nil
 	}
 	c := &syscall.Credential{Uid: uint32(a.uid), Gid: uint32(a.gid)}

@@ -40,6 +40,10 @@ type result struct {
 	out, errs string
 }
 
+func (r result) String() string {
+	return fmt.Sprintf("%v, out of memory %v, %d leftovers, output %q, errors %q", r.ExitStatus, r.OOMKilled, r.Leftovers, r.out, r.errs)
+}
+
 func sh(script string) providers.Command {
 	return providers.Command{Args: []string{"sh", "-c", script}}
 }
