@@ -100,10 +100,14 @@ func (j *Job) open(set Settings) (err error) {
 	return j.tally.start()
 }
 
+// removals is how many sandboxes may go while their slots are used again: enough
+// to hide the time that it takes, not enough to fill the host with dying ones.
+const removals = 4
+
 func (a *App) newRunner(p providers.Provider, images *runner.Images, ev runner.Events, set Settings, log *slog.Logger, removed func(string, providers.ID, error)) *runner.Runner {
 	opt := runner.Options{
 		Provider: p, Images: images, Events: ev, Lookup: a.opt.Lookup,
-		Owner: a.owner.ID, Host: a.owner.Host, Logger: log, OnRemoved: removed,
+		Owner: a.owner.ID, Host: a.owner.Host, Logger: log, OnRemoved: removed, Removals: removals,
 	}
 	if !set.PassCredentials {
 		opt.Credentials = withheld{}
@@ -138,6 +142,7 @@ func (j *Job) Run(ctx context.Context) (Summary, error) {
 		MaxTrials: j.Plan.Config.NConcurrentTrials, MaxBuilds: max(limits.Builds, maxBuilds), Budget: j.budget(ctx),
 		Pools: j.pools(), Runner: tries{j}, Readiness: j, Shares: shares.NewLocal(limits.Sandboxes),
 	}, j.schedule())
+	j.runner.Wait()
 	err = errors.Join(err, <-locked)
 	interrupted := ""
 	if ctx.Err() != nil {

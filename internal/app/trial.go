@@ -53,5 +53,7 @@ func (a *App) RunTrial(ctx context.Context, cfg trials.TrialConfig, p providers.
 	if try.TaskChecksum, err = t.Task.checksum(); err != nil {
 		return nil, fmt.Errorf("trial %s: %w", cfg.TrialName, err)
 	}
-	return a.newRunner(p, runner.NewImages(p, store), log, set, a.log, nil).Run(ctx, try), nil
+	r := a.newRunner(p, runner.NewImages(p, store), log, set, a.log, nil)
+	defer r.Wait()
+	return r.Run(ctx, try), nil
 }

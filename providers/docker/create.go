@@ -49,6 +49,7 @@ func (p *Provider) Create(ctx context.Context, spec providers.Spec) (providers.S
 	}
 	s := &sandbox{p: p, id: id, spec: spec}
 	if err := s.start(ctx, img, inside); err != nil {
+		s.closeStreams()
 		p.removeDetached(ctx, id)
 		return nil, err
 	}
@@ -133,7 +134,7 @@ func containerConfig(spec providers.Spec, img imageConfig, inside string, copied
 	if user == "" {
 		user = img.User
 	}
-	args := []string{"init", "--user", user, "--"}
+	args := []string{"init", "--stdio", "--user", user, "--"}
 	if len(img.Entrypoint) > 0 {
 		args = slices.Concat(args, img.Entrypoint, []string{insidePath, "keepalive"})
 	}
@@ -146,10 +147,12 @@ func containerConfig(spec providers.Spec, img imageConfig, inside string, copied
 		Env:        environ(spec.Env),
 		Labels:     spec.Labels.Map(),
 		StopSignal: "SIGKILL",
+		OpenStdin:  true,
+		StdinOnce:  true,
 	}
 	host := &container.HostConfig{
 		NetworkMode: "bridge",
-		LogConfig:   container.LogConfig{Type: "json-file", Config: map[string]string{"max-size": "1m", "max-file": "1"}},
+		LogConfig:   container.LogConfig{Type: "none"}, // its output is our session
 		Resources: container.Resources{
 			NanoCPUs:   int64(spec.Resources.CPUs * 1e9),
 			Memory:     spec.Resources.MemoryMiB << 20,
@@ -247,6 +250,9 @@ func (s *sandbox) start(ctx context.Context, img imageConfig, inside string) err
 		if err != nil {
 			return s.p.fail("create", s.spec.Name, fmt.Errorf("copy harbor-inside: %w", err))
 		}
+	}
+	if err := s.attach(ctx); err != nil {
+		return s.p.fail("create", s.spec.Name, err)
 	}
 	if err := s.p.engine.ContainerStart(ctx, s.id, container.StartOptions{}); err != nil {
 		return s.p.fail("create", s.spec.Name, err)

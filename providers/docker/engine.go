@@ -42,7 +42,7 @@ type engineContainers interface {
 	ContainerInspect(ctx context.Context, id string) (container.InspectResponse, error)
 	ContainerRemove(ctx context.Context, id string, o container.RemoveOptions) error
 	ContainerWait(ctx context.Context, id string, cond container.WaitCondition) (<-chan container.WaitResponse, <-chan error)
-	ContainerLogs(ctx context.Context, id string, o container.LogsOptions) (io.ReadCloser, error)
+	ContainerAttach(ctx context.Context, id string, o container.AttachOptions) (types.HijackedResponse, error)
 	CopyToContainer(ctx context.Context, id, path string, tar io.Reader, o container.CopyToContainerOptions) error
 }
 

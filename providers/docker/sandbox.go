@@ -1,13 +1,12 @@
 package docker
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
 	"net"
-	"strings"
-	"time"
+	"sync"
+	"sync/atomic"
 
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/pkg/stdcopy"
@@ -22,6 +21,9 @@ type sandbox struct {
 	p    *Provider
 	id   string
 	spec providers.Spec
+
+	first  atomic.Pointer[stream] // attached before the start, until it is used
+	output lastOutput             // of the image's own program
 }
 
 // ID is the container's id.
@@ -29,8 +31,17 @@ func (s *sandbox) ID() providers.ID { return providers.ID(s.id) }
 
 // Destroy ends the session and removes the container.
 func (s *sandbox) Destroy(ctx context.Context) error {
-	_ = s.Session.Close()
+	s.closeStreams()
 	return s.p.Destroy(ctx, s.ID())
+}
+
+func (s *sandbox) closeStreams() {
+	if st := s.first.Swap(nil); st != nil {
+		_ = st.Close()
+	}
+	if s.Session != nil {
+		_ = s.Session.Close()
+	}
 }
 
 func (s *sandbox) open(ctx context.Context, img imageConfig) error {
@@ -48,8 +59,23 @@ func (s *sandbox) open(ctx context.Context, img imageConfig) error {
 	return nil
 }
 
-// dial opens one exec stream to harbor-inside.
+// attach opens the streams of the container's first process, which is
+// harbor-inside. They carry the first session: an exec costs a third of what a
+// start does.
+func (s *sandbox) attach(ctx context.Context) error {
+	conn, err := s.p.engine.ContainerAttach(ctx, s.id, container.AttachOptions{Stream: true, Stdin: true, Stdout: true, Stderr: true})
+	if err != nil {
+		return err
+	}
+	s.first.Store(newStream(conn.Conn, conn.Reader, &s.output))
+	return nil
+}
+
+// dial uses the attached stream once, and execs when that broke.
 func (s *sandbox) dial(ctx context.Context) (io.ReadWriteCloser, error) {
+	if st := s.first.Swap(nil); st != nil {
+		return st, nil
+	}
 	made, err := s.p.engine.ContainerExecCreate(ctx, s.id, container.ExecOptions{
 		User: "0:0", Cmd: []string{insidePath, "connect"},
 		AttachStdin: true, AttachStdout: true, AttachStderr: true,
@@ -61,7 +87,7 @@ func (s *sandbox) dial(ctx context.Context) (io.ReadWriteCloser, error) {
 	if err != nil {
 		return nil, s.p.fail("dial", s.id, s.explain(ctx, err))
 	}
-	return newStream(conn.Conn, conn.Reader), nil
+	return newStream(conn.Conn, conn.Reader, &lastOutput{}), nil
 }
 
 // explain looks whether the container's death is behind an error.
@@ -73,40 +99,43 @@ func (s *sandbox) explain(ctx context.Context, err error) error {
 	if ierr != nil || c.State == nil || c.State.Running || c.State.Status == "created" {
 		return err
 	}
-	d := providers.Death{ExitCode: c.State.ExitCode, OOMKilled: c.State.OOMKilled, Output: s.tail(ctx)}
+	d := providers.Death{ExitCode: c.State.ExitCode, OOMKilled: c.State.OOMKilled, Output: s.output.String()}
 	return &providers.Error{Kind: providers.KindUnavailable, Death: &d, Err: fmt.Errorf("%s (%w)", d, err)}
 }
 
-// tail is the end of what the first process printed.
-func (s *sandbox) tail(ctx context.Context) string {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	r, err := s.p.engine.ContainerLogs(ctx, s.id, container.LogsOptions{ShowStdout: true, ShowStderr: true, Tail: "20"})
-	if err != nil {
-		return ""
-	}
-	defer r.Close()
-	var out bytes.Buffer
-	// A cut log is still worth showing.
-	_, _ = stdcopy.StdCopy(&out, &out, io.LimitReader(r, 16<<10))
-	return strings.TrimSpace(out.String())
+// lastOutput keeps the end of what was printed. Safe for concurrent use.
+type lastOutput struct {
+	mu  sync.Mutex // guards buf
+	buf tailBuffer
 }
 
-// stream turns the engine's framed exec stream into a plain one: writes are the
-// command's input, reads its output. What it prints to stderr ends the stream
-// with that text as the error.
+func (l *lastOutput) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.buf.max = 4 << 10
+	return l.buf.Write(b)
+}
+
+func (l *lastOutput) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.String()
+}
+
+// stream turns the engine's framed stream into a plain one: writes are the
+// process's input, reads its output. What it prints to stderr goes to said, and
+// is the error when the stream ends.
 type stream struct {
 	net.Conn
 	out *io.PipeReader
 }
 
-func newStream(conn net.Conn, framed io.Reader) *stream {
+func newStream(conn net.Conn, framed io.Reader, said *lastOutput) *stream {
 	r, w := io.Pipe()
 	go func() {
-		var complaint bytes.Buffer
-		_, err := stdcopy.StdCopy(w, &limited{&complaint, 4 << 10}, framed)
-		if err == nil && complaint.Len() > 0 {
-			err = fmt.Errorf("harbor-inside: %s", strings.TrimSpace(complaint.String()))
+		_, err := stdcopy.StdCopy(w, said, framed)
+		if text := said.String(); err == nil && text != "" {
+			err = fmt.Errorf("harbor-inside: %s", text)
 		}
 		if err == nil {
 			err = io.EOF
@@ -123,17 +152,4 @@ func (s *stream) Close() error {
 	err := s.Conn.Close()
 	_ = s.out.Close()
 	return err
-}
-
-// limited keeps the first n bytes and drops the rest.
-type limited struct {
-	buf *bytes.Buffer
-	n   int
-}
-
-func (l *limited) Write(b []byte) (int, error) {
-	if room := l.n - l.buf.Len(); room > 0 {
-		l.buf.Write(b[:min(room, len(b))])
-	}
-	return len(b), nil
 }

@@ -173,8 +173,10 @@ func (x *run) mounts() ([]providers.Mount, error) {
 
 // makeLogDirs makes the directories that everybody may write to.
 func (x *run) makeLogDirs(ctx context.Context) error {
-	return x.root(ctx, x.sandbox, "make the log directories",
-		fmt.Sprintf("mkdir -p %s %s %s && chmod 777 %s %s %s", agentDir, verifierDir, artifactsDir, agentDir, verifierDir, artifactsDir))
+	if x.kwargs.autoMounting {
+		return nil // they are mounted
+	}
+	return openDirs(ctx, x.sandbox, agentDir, verifierDir, artifactsDir)
 }
 
 // uploadEnvironment brings the files of a task with a ready image: they stand

@@ -34,17 +34,32 @@ type Options struct {
 	Lookup      func(name string) (string, bool) // variables of the host
 	Owner, Host string                           // of the labels
 	Logger      *slog.Logger
+	// Removals is how many sandboxes may be on their way out while their slots
+	// are used again; beyond that a try waits. 0 is 4.
+	Removals int
 	// OnRemoved is told how the removal of each sandbox ended; may be nil.
 	OnRemoved func(trial string, id providers.ID, err error)
 }
 
 // Runner executes tries. Safe for concurrent use.
 type Runner struct {
-	opt Options
+	opt      Options
+	removals chan struct{} // holds one for each removal under way
+	removing sync.WaitGroup
 }
 
+const defaultRemovals = 4
+
 // New returns a Runner.
-func New(o Options) *Runner { return &Runner{opt: o} }
+func New(o Options) *Runner {
+	if o.Removals <= 0 {
+		o.Removals = defaultRemovals
+	}
+	return &Runner{opt: o, removals: make(chan struct{}, o.Removals)}
+}
+
+// Wait returns when no removal is under way any more. Call it after the last Run.
+func (r *Runner) Wait() { r.removing.Wait() }
 
 // Try is one execution of one trial.
 type Try struct {
@@ -62,8 +77,9 @@ type Try struct {
 	Sink         Sink
 }
 
-// Run executes a try. The result is on disk when it returns; when ctx ends, the
-// try is cancelled and still leaves a result and no sandbox.
+// Run executes a try. When it returns, the result is on disk and the sandbox is
+// being removed, see Wait. When ctx ends, the try is cancelled and still leaves a
+// result and no sandbox.
 func (r *Runner) Run(ctx context.Context, t Try) *trials.Result {
 	x := r.begin(t)
 	teardown := sync.OnceFunc(func() { x.teardown(ctx) })

@@ -12,9 +12,18 @@ import (
 // to the next sweep, and reported.
 const removeLimit = 60 * time.Second
 
-// teardown removes what the try still has. It runs once, whatever happened, and
-// does not care whether the try was cancelled.
+// teardown hands what the try still has over for removal. It runs once, whatever
+// happened, and does not care whether the try was cancelled. It waits only when
+// too many removals are under way already.
 func (x *run) teardown(ctx context.Context) {
+	x.r.removals <- struct{}{}
+	x.r.removing.Go(func() {
+		defer func() { <-x.r.removals }()
+		x.removeAll(ctx)
+	})
+}
+
+func (x *run) removeAll(ctx context.Context) {
 	if x.sandbox != nil && !x.removed {
 		x.remove(ctx, x.sandbox)
 	}

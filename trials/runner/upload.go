@@ -11,6 +11,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"harborgate/providers"
 	"harborgate/tasks"
@@ -25,6 +26,20 @@ func upload(ctx context.Context, s providers.Sandbox, dir, dest string, executab
 		return err
 	}
 	return send(ctx, s, dest, func(w *tar.Writer) error { return packDir(w, dir, ignored, executable) })
+}
+
+// openDirs makes directories that every user of the sandbox may write to. A
+// transfer needs no shell, and no process.
+func openDirs(ctx context.Context, s providers.Sandbox, dirs ...string) error {
+	return send(ctx, s, "/", func(w *tar.Writer) error {
+		for _, d := range dirs {
+			hdr := &tar.Header{Typeflag: tar.TypeDir, Name: strings.TrimPrefix(d, "/") + "/", Mode: 0o777}
+			if err := w.WriteHeader(hdr); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // uploadFile puts one host file at a path in the sandbox.

@@ -181,7 +181,7 @@ func (x *run) replaceSandbox(ctx context.Context) (s providers.Sandbox, bundled 
 			return err
 		}
 		x.verifierSandbox = s
-		if err := x.root(ctx, s, "make the log directories", "mkdir -p "+verifierDir+" "+artifactsDir+" && chmod 777 "+verifierDir+" "+artifactsDir); err != nil {
+		if err := openDirs(ctx, s, verifierDir, artifactsDir); err != nil {
 			return err
 		}
 		for _, a := range x.artifacts {
