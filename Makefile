@@ -1,0 +1,106 @@
+# Harborgate. `make` lists the targets. All that they need is Go and, on Linux,
+# root or a Docker Engine that answers; see scripts/engine.sh.
+
+SHELL       := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+MAKEFLAGS   += --no-builtin-rules --no-print-directory
+.DEFAULT_GOAL := help
+
+FUZZTIME ?= 20s
+PACKAGES ?= ./...
+
+# The programs are static. Sandboxes of both architectures need their companion,
+# whatever this host is.
+go_build := CGO_ENABLED=0 go build -trimpath -ldflags '-s -w'
+inside   := $(addprefix bin/harbor-inside-linux-,amd64 arm64)
+
+##@ Use
+
+.PHONY: help
+help: ## List the targets
+	@awk 'BEGIN {FS = ":.*## "} \
+	  /^##@/ {printf "\n%s\n", substr($$0, 5)} \
+	  /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: bin/harbor $(inside) ## Build harbor and its companions into bin/
+
+.PHONY: demo
+demo: build ## Run every example task with its own solution and check the outcomes
+	@scripts/demo.sh
+
+##@ Check
+
+.PHONY: test
+test: build ## Format, vet, lint, and all tests with the race detector (at most 30 minutes)
+	@scripts/engine.sh
+	@scripts/base-image.sh
+	@$(MAKE) fmt-check vet lint race
+
+.PHONY: test-full
+test-full: export HARBOR_TEST_FULL = 1
+test-full: test ## The same with slow tests, fuzzing and an old engine (at most an hour)
+	@$(MAKE) fuzz
+	@scripts/old-engine.sh go test -race -timeout 20m -count 1 ./providers/docker/...
+
+.PHONY: race
+race: build ## Run the tests of PACKAGES with the race detector
+	go test -race -timeout 25m $(PACKAGES)
+
+.PHONY: vet
+vet: go ## Run go vet
+	go vet ./...
+
+.PHONY: lint
+lint: go ## Run the linters of .golangci.yaml
+	@scripts/tools.sh golangci-lint
+	.tools/bin/golangci-lint run --timeout 15m
+
+.PHONY: fmt-check
+fmt-check: go
+	@unformatted=$$(gofmt -l .); \
+	[[ -z $$unformatted ]] || { echo "run 'make fmt': $$unformatted" >&2; exit 1; }
+
+.PHONY: fuzz
+fuzz: go ## Fuzz every target for FUZZTIME each
+	@FUZZTIME=$(FUZZTIME) scripts/fuzz.sh
+
+.PHONY: bench
+bench: build ## Measure against the goals; fails when one is missed
+	go run ./internal/bench
+
+.PHONY: soak
+soak: build ## Run many trials for a long time and look for leaks
+	HARBOR_SOAK=1 go test -timeout 0 -count 1 -run Soak -v ./e2e
+
+##@ Work
+
+.PHONY: fmt
+fmt: go ## Format the code
+	gofmt -w .
+
+.PHONY: golden
+golden: build ## Rewrite golden files from what the code does now
+	HARBOR_UPDATE_GOLDEN=1 go test ./...
+
+.PHONY: install-tools
+install-tools: go ## Build the pinned tools into .tools/
+	@scripts/tools.sh golangci-lint
+
+.PHONY: clean
+clean: ## Remove what was built here
+	rm -rf bin .tools jobs trials-out
+
+# Go decides by itself whether anything changed.
+.PHONY: FORCE
+FORCE:
+
+bin/harbor: FORCE go
+	@$(go_build) -o $@ ./cmd/harbor
+
+bin/harbor-inside-linux-%: FORCE go
+	@GOOS=linux GOARCH=$* $(go_build) -o $@ ./cmd/harbor-inside
+
+.PHONY: go
+go:
+	@command -v go >/dev/null || { echo "go is not in PATH: install Go $$(sed -n 's/^go //p' go.mod) or later from https://go.dev/dl" >&2; exit 1; }

@@ -1,0 +1,2 @@
+#!/bin/sh
+cp /run/service.ready /app/word.txt

@@ -1,0 +1,2 @@
+#!/bin/sh
+sort /app/fruit.txt > /app/sorted.txt

@@ -1,0 +1,2 @@
+#!/bin/sh
+grep -c "$LEVEL" events.log > count.txt
