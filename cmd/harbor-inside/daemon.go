@@ -206,7 +206,7 @@ func (d *daemon) greet(host duplex) (*yamux.Session, error) {
 		host.Close()
 		return nil, fmt.Errorf("greet the host: %w", err)
 	}
-	return yamux.Server(host, insideproto.MuxConfig())
+	return yamux.Server(insideproto.JoinWrites(host), insideproto.MuxConfig())
 }
 
 // duplex is a session's byte stream: connect's standard input and output.

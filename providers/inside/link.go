@@ -161,7 +161,7 @@ func (s *Session) dialOnce(ctx context.Context) (*link, error) {
 		conn.Close()
 		return nil, err
 	}
-	mux, err := yamux.Client(newGuard(conn), insideproto.MuxConfig())
+	mux, err := yamux.Client(newGuard(insideproto.JoinWrites(conn)), insideproto.MuxConfig())
 	if err != nil {
 		conn.Close()
 		return nil, err
