@@ -35,7 +35,7 @@ func harness(t *testing.T, w *fake.World) providertest.Harness {
 		},
 		HostAddrs: []string{"198.51.100.7:80"},
 		ExemptRealProcesses: []string{
-			"cancel/kills-stopped", "exec/default-signals", "exec/ordinary-oom-score", "exec/three-descriptors",
+			"cancel/kills-stopped", "exec/default-signals", "exec/not-spared-by-the-oom-killer", "exec/three-descriptors",
 		},
 	}
 }

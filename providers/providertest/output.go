@@ -170,7 +170,7 @@ func outputFlat(ctx context.Context, e *Env, sb providers.Sandbox) {
 	c := &counter{}
 	out := e.Exec(ctx, sb, providers.Command{Args: []string{"head", "-c", fmt.Sprint(want), "/dev/zero"}, Stdout: c})
 	if out.Err != nil || c.n != want {
-		e.Errorf("want %d bytes, got %d, %s, error %v", want, c.n, out.Status, out.Err)
+		e.Errorf("want %d bytes, got %d: %v", want, c.n, out)
 	}
 	if c.most > before+growth {
 		e.Errorf("%d MiB of output took the heap from %d to %d MiB", want>>20, before>>20, c.most>>20)

@@ -203,7 +203,8 @@ type Output struct {
 }
 
 func (o Output) String() string {
-	return fmt.Sprintf("%s, stdout %.500q, stderr %.500q, error %v", o.Status, o.Stdout, o.Stderr, o.Err)
+	return fmt.Sprintf("%s, stdout %.500q, stderr %.500q, %d bytes dropped, error %v",
+		o.Status, o.Stdout, o.Stderr, o.Status.DroppedBytes, o.Err)
 }
 
 // Exec runs a command and collects its output.

@@ -1,0 +1,216 @@
+// Package limit keeps the calls to a provider within what the provider allows:
+// calls and creates per time, and creates at once. When the provider says that
+// it was called too fast, every call waits until it is ready again.
+//
+// Only calls to the provider itself count. What happens inside a sandbox (Exec,
+// Upload, Download, Expose) travels over the sandbox's own session.
+package limit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"harborgate/providers"
+)
+
+// Pace lets calls pass one at a time, as fast as it allows. *rate.Limiter is
+// one; a pace that several processes share is another.
+type Pace interface {
+	// Wait returns when the call may go, or with an error when ctx ends before.
+	Wait(ctx context.Context) error
+}
+
+// PerSecond allows n calls per second and a burst of them at once. n <= 0 is no
+// limit.
+func PerSecond(n float64, burst int) Pace {
+	if n <= 0 {
+		return rate.NewLimiter(rate.Inf, 0)
+	}
+	return rate.NewLimiter(rate.Limit(n), max(burst, 1))
+}
+
+// Slots limits how many calls are under way at once.
+type Slots interface {
+	// Acquire returns when there is a slot, or with an error when ctx ends
+	// before. release gives it back and must be called once.
+	Acquire(ctx context.Context) (release func(), err error)
+}
+
+// AtMost allows n calls at once. n <= 0 is no limit.
+func AtMost(n int) Slots {
+	if n <= 0 {
+		return unlimited{}
+	}
+	return slots(make(chan struct{}, n))
+}
+
+type unlimited struct{}
+
+func (unlimited) Acquire(ctx context.Context) (func(), error) { return func() {}, ctx.Err() }
+
+type slots chan struct{}
+
+func (s slots) Acquire(ctx context.Context) (func(), error) {
+	select {
+	case s <- struct{}{}:
+		return func() { <-s }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// Options configure New. Nil fields are no limit.
+type Options struct {
+	Calls   Pace  // every call to the provider, creates included
+	Creates Pace  // creates
+	AtOnce  Slots // creates under way
+
+	// CoolDown is how long to wait after KindRateLimited without a RetryAfter;
+	// 0 is 10 s.
+	CoolDown time.Duration
+}
+
+// Provider is the decorated provider.
+type Provider struct {
+	providers.Provider
+	o Options
+
+	mu    sync.Mutex // guards ready
+	ready time.Time  // no call before
+}
+
+// New decorates p.
+func New(p providers.Provider, o Options) *Provider {
+	if o.Calls == nil {
+		o.Calls = PerSecond(0, 0)
+	}
+	if o.Creates == nil {
+		o.Creates = PerSecond(0, 0)
+	}
+	if o.AtOnce == nil {
+		o.AtOnce = AtMost(0)
+	}
+	if o.CoolDown <= 0 {
+		o.CoolDown = 10 * time.Second
+	}
+	return &Provider{Provider: p, o: o}
+}
+
+// Unwrap returns the decorated provider, for providers.As.
+func (p *Provider) Unwrap() providers.Provider { return p.Provider }
+
+// Ready is when the provider may be called again, in the past if it may now.
+func (p *Provider) Ready() time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.ready
+}
+
+// Check implements providers.Provider.
+func (p *Provider) Check(ctx context.Context) error {
+	return p.call(ctx, "check", func() error { return p.Provider.Check(ctx) })
+}
+
+// List implements providers.Provider.
+func (p *Provider) List(ctx context.Context, sel providers.Selector) ([]providers.Resource, error) {
+	var list []providers.Resource
+	err := p.call(ctx, "list", func() (err error) {
+		list, err = p.Provider.List(ctx, sel)
+		return err
+	})
+	return list, err
+}
+
+// Destroy implements providers.Provider.
+func (p *Provider) Destroy(ctx context.Context, id providers.ID) error {
+	return p.call(ctx, "destroy", func() error { return p.Provider.Destroy(ctx, id) })
+}
+
+// Create implements providers.Provider. The slot is taken first: who waits for
+// one has not used up a turn.
+func (p *Provider) Create(ctx context.Context, spec providers.Spec) (providers.Sandbox, error) {
+	release, err := p.o.AtOnce.Acquire(ctx)
+	if err != nil {
+		return nil, waitError(ctx, "create", err)
+	}
+	defer release()
+	if err := p.o.Creates.Wait(ctx); err != nil {
+		return nil, waitError(ctx, "create", err)
+	}
+	var sb providers.Sandbox
+	err = p.call(ctx, "create", func() (err error) {
+		sb, err = p.Provider.Create(ctx, spec)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &sandbox{sb, p}, nil
+}
+
+type sandbox struct {
+	providers.Sandbox
+	p *Provider
+}
+
+func (s *sandbox) Destroy(ctx context.Context) error {
+	return s.p.call(ctx, "destroy", func() error { return s.Sandbox.Destroy(ctx) })
+}
+
+// call waits for a cool-down and for its turn, and learns from the answer.
+func (p *Provider) call(ctx context.Context, op string, f func() error) error {
+	if err := p.awaitReady(ctx); err != nil {
+		return waitError(ctx, op, err)
+	}
+	if err := p.o.Calls.Wait(ctx); err != nil {
+		return waitError(ctx, op, err)
+	}
+	err := f()
+	if providers.Is(err, providers.KindRateLimited) {
+		p.coolDown(err)
+	}
+	return err
+}
+
+// awaitReady waits until no cool-down is left; it may be prolonged meanwhile.
+func (p *Provider) awaitReady(ctx context.Context) error {
+	for {
+		wait := time.Until(p.Ready())
+		if wait <= 0 {
+			return ctx.Err()
+		}
+		t := time.NewTimer(wait)
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
+			return ctx.Err()
+		}
+	}
+}
+
+func (p *Provider) coolDown(err error) {
+	wait := p.o.CoolDown
+	var e *providers.Error
+	if errors.As(err, &e) && e.RetryAfter > 0 {
+		wait = e.RetryAfter
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if until := time.Now().Add(wait); until.After(p.ready) {
+		p.ready = until
+	}
+}
+
+// waitError is ctx's error, or tells that the turn would come after its deadline.
+func waitError(ctx context.Context, op string, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return providers.E(providers.KindTimeout, op, fmt.Errorf("the limit of calls leaves no turn in time: %w", err))
+}

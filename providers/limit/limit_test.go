@@ -1,0 +1,228 @@
+package limit_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"harborgate/providers"
+	"harborgate/providers/limit"
+)
+
+// driver takes its time and notes what comes when.
+type driver struct {
+	providers.Provider
+	takes time.Duration
+	start time.Time
+
+	mu    sync.Mutex // guards what follows
+	errs  []error
+	calls []time.Duration
+	now   int
+	most  int
+}
+
+func (d *driver) call() error {
+	d.mu.Lock()
+	d.calls = append(d.calls, time.Since(d.start))
+	d.now++
+	d.most = max(d.most, d.now)
+	var err error
+	if len(d.errs) > 0 {
+		err, d.errs = d.errs[0], d.errs[1:]
+	}
+	d.mu.Unlock()
+	t := time.NewTimer(d.takes)
+	<-t.C
+	d.mu.Lock()
+	d.now--
+	d.mu.Unlock()
+	return err
+}
+
+func (d *driver) Check(context.Context) error                 { return d.call() }
+func (d *driver) Destroy(context.Context, providers.ID) error { return d.call() }
+func (d *driver) List(context.Context, providers.Selector) ([]providers.Resource, error) {
+	return nil, d.call()
+}
+
+func (d *driver) Create(context.Context, providers.Spec) (providers.Sandbox, error) {
+	if err := d.call(); err != nil {
+		return nil, err
+	}
+	return &box{d: d}, nil
+}
+
+type box struct {
+	providers.Sandbox
+	d *driver
+}
+
+func (b *box) Exec(context.Context, providers.Command) (providers.ExitStatus, error) {
+	return providers.ExitStatus{}, b.d.call()
+}
+func (b *box) Destroy(context.Context) error { return b.d.call() }
+
+// in runs f in a bubble, where the options are made too: a channel from outside
+// would stop its clock.
+func in(t *testing.T, d *driver, o func() limit.Options, f func(t *testing.T, p *limit.Provider)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		d.start = time.Now()
+		f(t, limit.New(d, o()))
+	})
+}
+
+// creates makes n sandboxes at once and returns the errors.
+func creates(ctx context.Context, p *limit.Provider, n int) []error {
+	errs := make([]error, n)
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() { _, errs[i] = p.Create(ctx, providers.Spec{}) })
+	}
+	wg.Wait()
+	return errs
+}
+
+func TestCreatesKeepTheirPace(t *testing.T) {
+	t.Parallel()
+	d := &driver{}
+	in(t, d, func() limit.Options { return limit.Options{Creates: limit.PerSecond(2, 3)} }, func(t *testing.T, p *limit.Provider) {
+		if err := errors.Join(creates(t.Context(), p, 6)...); err != nil {
+			t.Error(err)
+		}
+		if err := p.Check(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+	want := []time.Duration{0, 0, 0, 500 * time.Millisecond, time.Second, 1500 * time.Millisecond, 1500 * time.Millisecond}
+	if !slices.Equal(d.calls, want) {
+		t.Errorf("calls at %v, want %v", d.calls, want)
+	}
+}
+
+func TestAllCallsShareOnePace(t *testing.T) {
+	t.Parallel()
+	d := &driver{}
+	in(t, d, func() limit.Options { return limit.Options{Calls: limit.PerSecond(1, 1)} }, func(t *testing.T, p *limit.Provider) {
+		ctx := t.Context()
+		sb, err := p.Create(ctx, providers.Spec{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, listed := p.List(ctx, providers.Selector{})
+		_, ran := sb.Exec(ctx, providers.Command{})
+		if err := errors.Join(listed, ran, p.Check(ctx), p.Destroy(ctx, "x"), sb.Destroy(ctx)); err != nil {
+			t.Error(err)
+		}
+	})
+	// Exec, the third, does not wait for a turn.
+	want := []time.Duration{0, time.Second, time.Second, 2 * time.Second, 3 * time.Second, 4 * time.Second}
+	if !slices.Equal(d.calls, want) {
+		t.Errorf("calls at %v, want %v", d.calls, want)
+	}
+}
+
+func TestCreatesAtOnceAreLimited(t *testing.T) {
+	t.Parallel()
+	d := &driver{takes: time.Second}
+	in(t, d, func() limit.Options { return limit.Options{AtOnce: limit.AtMost(3)} }, func(t *testing.T, p *limit.Provider) {
+		if err := errors.Join(creates(t.Context(), p, 9)...); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(d.start); took != 3*time.Second {
+			t.Errorf("took %s, want 3s", took)
+		}
+	})
+	if d.most != 3 {
+		t.Errorf("%d creates at once, want 3", d.most)
+	}
+}
+
+func TestSlotComesBackAfterAnError(t *testing.T) {
+	t.Parallel()
+	d := &driver{errs: []error{errors.New("no")}}
+	in(t, d, func() limit.Options { return limit.Options{AtOnce: limit.AtMost(1)} }, func(t *testing.T, p *limit.Provider) {
+		if _, err := p.Create(t.Context(), providers.Spec{}); err == nil {
+			t.Error("no error")
+		}
+		if _, err := p.Create(t.Context(), providers.Spec{}); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestRateLimitedMakesEveryCallWait(t *testing.T) {
+	t.Parallel()
+	tooFast := func(after time.Duration) error {
+		return &providers.Error{Kind: providers.KindRateLimited, RetryAfter: after, Err: errors.New("slow down")}
+	}
+	for name, test := range map[string]struct {
+		err  error
+		want time.Duration
+	}{
+		"told when":     {tooFast(7 * time.Second), 7 * time.Second},
+		"not told when": {tooFast(0), 4 * time.Second},
+		"another error": {providers.Errorf(providers.KindExhausted, "create", "full"), 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := &driver{errs: []error{test.err}}
+			in(t, d, func() limit.Options { return limit.Options{CoolDown: 4 * time.Second} }, func(t *testing.T, p *limit.Provider) {
+				if _, err := p.Create(t.Context(), providers.Spec{}); providers.KindOf(err) != providers.KindOf(test.err) {
+					t.Errorf("error %v, want %v", err, test.err)
+				}
+				if err := p.Check(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+			if got := d.calls[1]; got != test.want {
+				t.Errorf("the next call came after %s, want %s", got, test.want)
+			}
+		})
+	}
+}
+
+func TestWaitsEndWithTheContext(t *testing.T) {
+	t.Parallel()
+	for name, o := range map[string]func() limit.Options{
+		"pace":      func() limit.Options { return limit.Options{Creates: limit.PerSecond(0.001, 1)} },
+		"slots":     func() limit.Options { return limit.Options{AtOnce: limit.AtMost(1)} },
+		"all calls": func() limit.Options { return limit.Options{Calls: limit.PerSecond(0.001, 1)} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := &driver{takes: time.Minute}
+			in(t, d, o, func(t *testing.T, p *limit.Provider) {
+				ctx, cancel := context.WithCancel(t.Context())
+				time.AfterFunc(time.Second, cancel)
+				errs := creates(ctx, p, 2)
+				if (errs[0] == nil) == (errs[1] == nil) || !errors.Is(errors.Join(errs...), context.Canceled) {
+					t.Errorf("errors %v, want one context.Canceled", errs)
+				}
+			})
+			if len(d.calls) != 1 {
+				t.Errorf("%d calls reached the provider, want 1", len(d.calls))
+			}
+		})
+	}
+}
+
+func TestNoTurnBeforeTheDeadlineIsATimeout(t *testing.T) {
+	t.Parallel()
+	d := &driver{}
+	in(t, d, func() limit.Options { return limit.Options{Calls: limit.PerSecond(0.01, 1)} }, func(t *testing.T, p *limit.Provider) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := p.Check(ctx); err != nil {
+			t.Error(err)
+		}
+		if err := p.Check(ctx); !providers.Is(err, providers.KindTimeout) {
+			t.Errorf("error %v of kind %v, want a timeout", err, providers.KindOf(err))
+		}
+	})
+}
