@@ -54,6 +54,7 @@ const (
 	CauseUnsupported   Cause = "unsupported"    // nobody here can run such a task
 	CauseInvalidTask   Cause = "invalid_task"   // the task directory is wrong
 	CauseInvalidConfig Cause = "invalid_config" // the trial's configuration is wrong
+	CauseVariable      Cause = "variable"       // a variable of the host is missing
 	CauseHealthcheck   Cause = "healthcheck"
 	CauseExit          Cause = "exit" // the agent ended with a non-zero status
 	CauseUpload        Cause = "upload"
@@ -126,6 +127,7 @@ var rules = []rule{
 	{"", CauseProvider, "Unsupported", verdict{ExcUnsupportedTask, BlameTask}},
 	{"", CauseInvalidTask, "", verdict{ExcInvalidTask, BlameTask}},
 	{"", CauseInvalidConfig, "", verdict{ExcValue, BlameTask}},
+	{"", CauseVariable, "", verdict{ExcMissingVariable, BlameTask}},
 	{"", CauseOutOfMemory, "", verdict{ExcMemoryLimit, BlameInfrastructure}},
 
 	{PhaseEnvironmentSetup, CauseTimeout, "", verdict{ExcEnvironmentTimeout, BlameInfrastructure}},

@@ -182,6 +182,7 @@ func (f *runFlags) applyTasks(s *pflag.FlagSet, c *trials.JobConfig) error {
 	}
 	filtered := given(s, "include-task-name", "exclude-task-name", "n-tasks")
 	for _, p := range paths {
+		p = named(p)
 		if _, err := os.Stat(filepath.Join(p, tasks.ConfigFile)); err == nil && !filtered {
 			c.Tasks = append(c.Tasks, trials.TaskConfig{Path: &p})
 			continue
@@ -204,6 +205,17 @@ func (f *runFlags) applyTasks(s *pflag.FlagSet, c *trials.JobConfig) error {
 		setPtr(s, &d.NTasks, f.nTasks, "n-tasks")
 	}
 	return nil
+}
+
+// named turns a path that ends in a dot into one that ends in a name: trials are
+// called by it.
+func named(p string) string {
+	if base := filepath.Base(p); base == "." || base == ".." {
+		if abs, err := filepath.Abs(p); err == nil {
+			return abs
+		}
+	}
+	return p
 }
 
 func setList(s *pflag.FlagSet, to **trials.List[string], values []string, name string) {

@@ -56,7 +56,8 @@ func (o *trialOptions) config() (trials.TrialConfig, error) {
 		return cfg, fmt.Errorf("a trial has one task and one model: use `harbor run` for more")
 	}
 	if len(o.flags.paths) == 1 {
-		cfg.Task = trials.TaskConfig{Path: &o.flags.paths[0]}
+		path := named(o.flags.paths[0])
+		cfg.Task = trials.TaskConfig{Path: &path}
 	}
 	if cfg.Task.Reference() == "" {
 		return cfg, fmt.Errorf("there is nothing to run: give a task directory with -p")

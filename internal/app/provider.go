@@ -12,6 +12,9 @@ import (
 	"harborgate/providers"
 	"harborgate/providers/docker"
 	"harborgate/providers/fake"
+	"harborgate/providers/limit"
+	"harborgate/providers/observe"
+	"harborgate/providers/retry"
 )
 
 // checkLimit bounds the first contact with a provider.
@@ -109,4 +112,15 @@ func openFake(_ *App, name string, c configs.Provider) (providers.Provider, erro
 	}), nil
 }
 
-func (a *App) decorate(p providers.Provider, _ configs.Limits) providers.Provider { return p }
+// decorate puts the shared policy around a driver, in the fixed order: each call
+// pays the rate limit, reads are repeated, everything is seen.
+func (a *App) decorate(p providers.Provider, l configs.Limits) providers.Provider {
+	var o limit.Options
+	if l.CallsPerSec > 0 {
+		o.Calls = limit.PerSecond(l.CallsPerSec, max(1, int(l.CallsPerSec)))
+	}
+	if l.CreatesPerSec > 0 {
+		o.Creates = limit.PerSecond(l.CreatesPerSec, max(1, l.CreateBurst))
+	}
+	return observe.New(retry.New(limit.New(p, o), retry.Options{}), observe.Options{Logger: a.log})
+}

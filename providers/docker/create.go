@@ -107,6 +107,9 @@ func (p *Provider) askForContainer(ctx context.Context, spec providers.Spec, img
 			p.helper.setCopy()
 			continue
 		}
+		if kindOf(err) == providers.KindNotFound {
+			p.configs.Remove(spec.Source.Image) // somebody removed the image
+		}
 		return "", p.unclear(ctx, spec.Name, err)
 	}
 }

@@ -79,7 +79,7 @@ func New(o Options) (*Provider, error) {
 	if err != nil {
 		return nil, err
 	}
-	cli, err := client.NewClientWithOpts(opts...)
+	cli, err := client.NewClientWithOpts(append(opts, client.WithAPIVersionNegotiation())...)
 	if err != nil {
 		return nil, providers.Errorf(providers.KindInvalid, "open", "docker engine: %w", err)
 	}
@@ -142,8 +142,7 @@ func (p *Provider) ask(ctx context.Context) (*facts, error) {
 	if err != nil {
 		return nil, p.fail("check", "", unreachable(err, p.engine.DaemonHost()))
 	}
-	p.engine.NegotiateAPIVersionPing(ping)
-	if older(p.engine.ClientVersion(), MinAPI) {
+	if older(ping.APIVersion, MinAPI) {
 		return nil, providers.Errorf(providers.KindUnsupported, "check",
 			"the engine at %s speaks API %s, at least %s (Docker 20.10) is needed: update Docker", p.engine.DaemonHost(), ping.APIVersion, MinAPI)
 	}

@@ -29,8 +29,6 @@ type engine interface {
 type engineHost interface {
 	Ping(ctx context.Context) (types.Ping, error)
 	Info(ctx context.Context) (system.Info, error)
-	NegotiateAPIVersionPing(ping types.Ping)
-	ClientVersion() string
 	DaemonHost() string
 	DialHijack(ctx context.Context, url, proto string, meta map[string][]string) (net.Conn, error)
 	Close() error

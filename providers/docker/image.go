@@ -27,15 +27,18 @@ func (c imageConfig) archOr(engine string) string {
 	return c.Arch
 }
 
+// idPrefix starts references that are content ids.
+const idPrefix = "sha256:"
+
 // imageFor makes the image of a spec present and reads its configuration.
 func (p *Provider) imageFor(ctx context.Context, spec providers.Spec) (imageConfig, error) {
 	ref := spec.Source.Image
-	c, err := p.inspect(ctx, ref)
-	if err == nil {
+	if c, ok := p.configs.Get(ref); ok {
 		return c, nil
 	}
-	if !providers.Is(err, providers.KindNotFound) || strings.HasPrefix(ref, "sha256:") {
-		return imageConfig{}, err
+	c, err := p.inspect(ctx, ref)
+	if err == nil || !providers.Is(err, providers.KindNotFound) {
+		return c, err
 	}
 	if _, err := p.PullImage(ctx, ref, lineWriter(spec.Progress)); err != nil {
 		return imageConfig{}, err
@@ -44,9 +47,6 @@ func (p *Provider) imageFor(ctx context.Context, spec providers.Spec) (imageConf
 }
 
 func (p *Provider) inspect(ctx context.Context, ref string) (imageConfig, error) {
-	if c, ok := p.configs.Get(ref); ok {
-		return c, nil
-	}
 	got, err := p.engine.ImageInspect(ctx, ref)
 	if err != nil {
 		return imageConfig{}, p.fail("inspect image", ref, err)
@@ -61,7 +61,7 @@ func (p *Provider) inspect(ctx context.Context, ref string) (imageConfig, error)
 	if got.Os != "" && got.Os != "linux" {
 		return imageConfig{}, providers.Errorf(providers.KindUnsupported, "inspect image", "image %s is for %s, only linux is supported", ref, got.Os)
 	}
-	if strings.HasPrefix(ref, "sha256:") {
+	if strings.HasPrefix(ref, idPrefix) {
 		p.configs.Add(ref, c) // content never changes; a tag may move
 	}
 	return c, nil
@@ -76,7 +76,7 @@ func (p *Provider) InspectImage(ctx context.Context, ref string) (providers.Imag
 // PullImage takes the image from the engine's store, or pulls it.
 func (p *Provider) PullImage(ctx context.Context, ref string, progress io.Writer) (providers.Image, error) {
 	c, err := p.inspect(ctx, ref)
-	if err == nil || !providers.Is(err, providers.KindNotFound) {
+	if err == nil || !providers.Is(err, providers.KindNotFound) || strings.HasPrefix(ref, idPrefix) {
 		return c.Image, err
 	}
 	auth, err := registryAuth(ref)
@@ -123,11 +123,12 @@ func followPull(body io.ReadCloser, ref string, progress io.Writer) error {
 
 // RemoveImage removes an image by id, tags included.
 func (p *Provider) RemoveImage(ctx context.Context, id string) error {
+	p.configs.Remove(id)
 	_, err := p.engine.ImageRemove(ctx, id, image.RemoveOptions{Force: false, PruneChildren: true})
-	switch kindOf(err) {
-	case providers.KindNotFound:
+	switch {
+	case err == nil || kindOf(err) == providers.KindNotFound:
 		return nil
-	case providers.KindAlreadyExists: // the engine's conflict: a container uses it
+	case kindOf(err) == providers.KindAlreadyExists: // the engine's conflict: a container uses it
 		return p.fail("remove image", id, &providers.Error{Kind: providers.KindDenied, Err: err})
 	}
 	return p.fail("remove image", id, err)

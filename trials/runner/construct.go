@@ -84,12 +84,12 @@ func (x *run) construct() *trials.Failure {
 }
 
 func invalid(err error) *trials.Failure {
-	f := trials.NewFailure(trials.PhaseQueue, trials.CauseInvalidConfig, "", err.Error())
+	cause := trials.CauseInvalidConfig
 	var missing *tasks.MissingVariablesError
 	if errors.As(err, &missing) {
-		f.Exception = trials.ExcMissingVariable
+		cause = trials.CauseVariable
 	}
-	return f
+	return trials.NewFailure(trials.PhaseQueue, cause, "", err.Error())
 }
 
 // Unsupported says what a trial needs and cannot get from a provider, "" when
@@ -110,6 +110,9 @@ func Unsupported(p providers.Info, task *tasks.Task, cfg trials.TrialConfig) str
 	}
 	if p := c.MemoryEnforcementPolicy; p == "request" || p == "guarantee" {
 		needs = append(needs, "--memory "+p)
+	}
+	if len(c.ExtraAllowedHosts)+len(cfg.Agent.ExtraAllowedHosts)+len(cfg.Verifier.ExtraAllowedHosts) > 0 {
+		needs = append(needs, "an allow list (extra_allowed_hosts)")
 	}
 	if c.OverrideGPUs != nil && *c.OverrideGPUs > 0 {
 		needs = append(needs, "GPUs (--override-gpus)")
