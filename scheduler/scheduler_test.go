@@ -1,0 +1,220 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"harborgate/trials"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// world runs tries and builds in virtual time and remembers what it saw.
+type world struct {
+	mu       sync.Mutex
+	running  int
+	most     int
+	log      []string
+	try      func(a Assignment) (time.Duration, Outcome)
+	building time.Duration
+	refuse   int // leases to refuse before the first is granted
+	freed    chan struct{}
+}
+
+func newWorld() *world {
+	return &world{freed: make(chan struct{}, 1), try: func(Assignment) (time.Duration, Outcome) { return time.Second, Outcome{} }}
+}
+
+func (w *world) note(format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.log = append(w.log, fmt.Sprintf(format, args...))
+}
+
+func (w *world) Run(ctx context.Context, a Assignment) Outcome {
+	w.mu.Lock()
+	w.running++
+	w.most = max(w.most, w.running)
+	w.mu.Unlock()
+	defer func() {
+		w.mu.Lock()
+		w.running--
+		w.mu.Unlock()
+	}()
+	d, out := w.try(a)
+	select {
+	case <-time.After(d):
+		w.note("ran %d/%d", a.Trial, a.Try)
+	case <-ctx.Done():
+		w.note("cancelled %d", a.Trial)
+	}
+	return out
+}
+
+func (w *world) Build(ctx context.Context, key string) {
+	select {
+	case <-time.After(w.building):
+	case <-ctx.Done():
+	}
+	w.note("built %s", key)
+}
+
+func (w *world) Acquire(context.Context, string) (func(), bool, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.refuse > 0 {
+		w.refuse--
+		time.AfterFunc(time.Minute, func() { w.freed <- struct{}{} })
+		return nil, false, nil
+	}
+	return func() {}, true, nil
+}
+
+func (w *world) Freed() <-chan struct{} { return w.freed }
+
+func (w *world) options(n int) Options {
+	return Options{MaxTrials: n, MaxBuilds: 1, Runner: w, Readiness: w, Shares: w}
+}
+
+func some(n int, builds ...string) []Trial {
+	out := make([]Trial, n)
+	for i := range out {
+		out[i] = Trial{Name: fmt.Sprint(i), Builds: builds}
+	}
+	return out
+}
+
+func TestRunsEverythingWithinTheLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		begun := time.Now()
+		unstarted, err := Run(t.Context(), w.options(4), some(10))
+		if err != nil || unstarted != 0 || len(w.log) != 10 || w.most != 4 {
+			t.Errorf("unstarted %d, err %v, most %d, log %v", unstarted, err, w.most, w.log)
+		}
+		if d := time.Since(begun); d != 3*time.Second {
+			t.Errorf("took %s of virtual time, want 3 s: a slot was idle", d)
+		}
+	})
+}
+
+func TestBackOffHoldsNoSlot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.try = func(a Assignment) (time.Duration, Outcome) {
+			return time.Second, Outcome{Retry: a.Trial == 0 && a.Try == 1, Pause: time.Minute}
+		}
+		begun := time.Now()
+		if _, err := Run(t.Context(), w.options(1), some(3)); err != nil {
+			t.Fatal(err)
+		}
+		want := []string{"ran 0/1", "ran 1/1", "ran 2/1", "ran 0/2"}
+		if !slices.Equal(w.log, want) {
+			t.Errorf("log %v, want %v", w.log, want)
+		}
+		if d := time.Since(begun); d != 62*time.Second {
+			t.Errorf("took %s, want 62 s", d)
+		}
+	})
+}
+
+func TestWaitForBuildHoldsNoSlot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.building = 10 * time.Second
+		if _, err := Run(t.Context(), w.options(1), append(some(2, "image"), some(1)...)); err != nil {
+			t.Fatal(err)
+		}
+		want := []string{"ran 2/1", "built image", "ran 0/1", "ran 1/1"}
+		if !slices.Equal(w.log, want) {
+			t.Errorf("log %v, want %v", w.log, want)
+		}
+	})
+}
+
+func TestRefusedLeaseWaitsForTheNotification(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.refuse = 1
+		begun := time.Now()
+		if _, err := Run(t.Context(), w.options(2), some(2)); err != nil {
+			t.Fatal(err)
+		}
+		if d := time.Since(begun); d != time.Minute+time.Second || len(w.log) != 2 {
+			t.Errorf("took %s, log %v; want a minute and a second, both once", d, w.log)
+		}
+	})
+}
+
+func TestCancelStopsRunningAndStartsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.try = func(Assignment) (time.Duration, Outcome) { return time.Hour, Outcome{Retry: true} }
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(time.Minute, cancel)
+		unstarted, err := Run(ctx, w.options(2), some(5))
+		if err != nil || unstarted != 3 || len(w.log) != 2 {
+			t.Errorf("unstarted %d, err %v, log %v; want 3 and two cancelled", unstarted, err, w.log)
+		}
+	})
+}
+
+func TestRunWithoutTrials(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		if n, err := Run(t.Context(), newWorld().options(1), nil); n != 0 || err != nil {
+			t.Error(n, err)
+		}
+	})
+}
+
+type brokenShares struct{ *world }
+
+var errShares = errors.New("the shares are gone")
+
+func (brokenShares) Acquire(context.Context, string) (func(), bool, error) {
+	return nil, false, errShares
+}
+
+func TestBrokenSharesEndTheJob(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newWorld().options(1)
+		o.Shares = brokenShares{newWorld()}
+		if _, err := Run(t.Context(), o, some(1)); !errors.Is(err, errShares) {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+func TestRetry(t *testing.T) {
+	t.Parallel()
+	job := trials.NewJobConfig()
+	c := job.Retry
+	c.MaxRetries, c.MinWaitSec, c.WaitMultiplier, c.MaxWaitSec = 3, 2, 3, 10
+	for _, x := range []struct {
+		exception string
+		n         int
+		random    float64
+		want      Outcome
+	}{
+		{"", 1, 0.5, Outcome{}},
+		{"AgentTimeoutError", 1, 0.5, Outcome{}},
+		{"HealthcheckError", 1, 0.5, Outcome{true, 2 * time.Second}},
+		{"HealthcheckError", 2, 0.5, Outcome{true, 6 * time.Second}},
+		{"HealthcheckError", 3, 0.5, Outcome{true, 10 * time.Second}},
+		{"HealthcheckError", 4, 0.5, Outcome{}},
+		{"HealthcheckError", 1, 0, Outcome{true, 1600 * time.Millisecond}},
+		{"UnsupportedTaskError", 1, 0.5, Outcome{}},
+	} {
+		if got := Retry(c, nil, x.exception, x.n, x.random); got != x.want {
+			t.Errorf("%s, try %d: %v, want %v", x.exception, x.n, got, x.want)
+		}
+	}
+}
