@@ -40,7 +40,9 @@ func nothingRan(format string, args ...any) error {
 // signalError is the cause of a context that a signal ended.
 type signalError struct{ syscall.Signal }
 
-func (e signalError) Error() string { return "signal: " + e.Signal.String() }
+func (e signalError) Error() string { return signalNames[e.Signal] }
+
+var signalNames = map[syscall.Signal]string{syscall.SIGINT: "SIGINT", syscall.SIGTERM: "SIGTERM", syscall.SIGHUP: "SIGHUP"}
 
 // exitCode prints an error and turns it into the code of the process.
 func exitCode(e *env, err error) int {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
-	"syscall"
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
@@ -175,7 +174,7 @@ func (o *runOptions) printJSON(j *app.Job, s app.Summary) error {
 func outcome(ctx context.Context, s app.Summary) error {
 	var sig signalError
 	if errors.As(context.Cause(ctx), &sig) {
-		return codedError{exitSignalled + int(sig.Signal), fmt.Errorf("stopped by %s", signalName(sig.Signal))}
+		return codedError{exitSignalled + int(sig.Signal), fmt.Errorf("stopped by %w", sig)}
 	}
 	x := s.Result.Harborgate
 	switch {
@@ -187,11 +186,6 @@ func outcome(ctx context.Context, s app.Summary) error {
 		return codedError{code: exitUngraded}
 	}
 	return nil
-}
-
-func signalName(s syscall.Signal) string {
-	names := map[syscall.Signal]string{syscall.SIGINT: "SIGINT", syscall.SIGTERM: "SIGTERM", syscall.SIGHUP: "SIGHUP"}
-	return names[s]
 }
 
 // mostWarnings is how many warnings about tasks a run prints.

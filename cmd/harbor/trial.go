@@ -152,7 +152,7 @@ func trialOutcome(ctx context.Context, r *trials.Result) error {
 	var sig signalError
 	switch {
 	case errors.As(context.Cause(ctx), &sig):
-		return codedError{exitSignalled + int(sig.Signal), fmt.Errorf("stopped by %s", signalName(sig.Signal))}
+		return codedError{exitSignalled + int(sig.Signal), fmt.Errorf("stopped by %w", sig)}
 	case !r.RewardValid:
 		return codedError{code: exitUngraded}
 	}
