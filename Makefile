@@ -41,7 +41,7 @@ test: build ## Format, vet, lint, and all tests with the race detector (at most 
 test-full: export HARBOR_TEST_FULL = 1
 test-full: test ## The same with slow tests, fuzzing and an old engine (at most an hour)
 	@$(MAKE) fuzz
-	@scripts/old-engine.sh go test -race -timeout 20m -count 1 ./providers/docker/...
+	@scripts/old-engine.sh bash -c 'go test -race -timeout 20m -count 1 ./providers/docker/... && scripts/demo.sh'
 
 .PHONY: race
 race: build ## Run the tests of PACKAGES with the race detector
