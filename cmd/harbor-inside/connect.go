@@ -31,11 +31,13 @@ func socketName(name string) string {
 // the daemon is done with them, so no byte is copied here.
 func runConnect(args []string) (int, error) {
 	flags := newFlags("connect")
-	socket := flags.String("socket", "", "name of the daemon's socket")
+	var o daemonOptions
+	flags.StringVar(&o.socket, "socket", "", "name of the daemon's socket")
+	flags.DurationVar(&o.lease, "lease", 0, "a daemon started now ends after so long without a host; 0 is never")
 	if err := flags.Parse(args); err != nil {
 		return 2, err
 	}
-	conn, err := dialDaemon(*socket)
+	conn, err := dialDaemon(o)
 	if err != nil {
 		return 1, err
 	}
@@ -48,17 +50,23 @@ func runConnect(args []string) (int, error) {
 	return 0, err
 }
 
+// daemonOptions are those of a daemon that connect may have to start.
+type daemonOptions struct {
+	socket string
+	lease  time.Duration
+}
+
 // dialDaemon finds the daemon, or starts it where PID 1 is not ours.
-func dialDaemon(name string) (*net.UnixConn, error) {
-	socket := socketName(name)
+func dialDaemon(o daemonOptions) (*net.UnixConn, error) {
+	socket := socketName(o.socket)
 	conn, err := dialOwn(socket)
 	if !errors.Is(err, syscall.ECONNREFUSED) {
 		return conn, err
 	}
-	if name == "" && initIsOurs() {
+	if o.socket == "" && initIsOurs() {
 		return awaitInit(socket)
 	}
-	if err := spawnDaemon(name); err != nil {
+	if err := spawnDaemon(o); err != nil {
 		return nil, fmt.Errorf("start the daemon: %w", err)
 	}
 	return dialOwn(socket)
@@ -129,7 +137,7 @@ func awaitInit(socket string) (*net.UnixConn, error) {
 }
 
 // spawnDaemon starts a daemon that outlives us, and returns when it listens.
-func spawnDaemon(name string) error {
+func spawnDaemon(o daemonOptions) error {
 	ready, started, err := os.Pipe()
 	if err != nil {
 		return err
@@ -142,7 +150,8 @@ func spawnDaemon(name string) error {
 	}
 	defer null.Close()
 	n := null.Fd()
-	_, err = syscall.ForkExec(selfExe, []string{"harbor-inside", "serve", "--socket", name}, &syscall.ProcAttr{
+	argv := []string{"harbor-inside", "serve", "--socket", o.socket, "--lease", o.lease.String()}
+	_, err = syscall.ForkExec(selfExe, argv, &syscall.ProcAttr{
 		Env:   os.Environ(),
 		Files: []uintptr{n, n, n, started.Fd()},
 		Sys:   &syscall.SysProcAttr{Setsid: true},

@@ -31,6 +31,8 @@ const (
 // daemon owns everything that outlives a session: commands, ports.
 type daemon struct {
 	boot      string
+	patience  time.Duration // for greetings
+	lease     *lease        // nil is for ever
 	listener  *net.UnixListener
 	oom       oomCounter
 	transfers chan struct{}
@@ -55,6 +57,7 @@ func newDaemon(socket string) (*daemon, error) {
 	tuneDaemon()
 	return &daemon{
 		boot:        rand.Text(),
+		patience:    insideproto.HandshakeTimeout,
 		listener:    l,
 		oom:         findOOMCounter(),
 		transfers:   make(chan struct{}, maxTransfers),
@@ -146,7 +149,7 @@ func (d *daemon) accept() {
 // session speaks with one host until either side ends it.
 func (d *daemon) session(conn *net.UnixConn) {
 	defer conn.Close()
-	host, err := receiveHost(conn)
+	host, err := d.receiveHost(conn)
 	if err != nil {
 		<-d.pending
 		return
@@ -173,6 +176,8 @@ func (d *daemon) ownSession(host duplex) {
 
 func (d *daemon) serveHost(mux *yamux.Session) {
 	defer mux.Close()
+	d.lease.hold()
+	defer d.lease.drop()
 	for {
 		stream, err := mux.AcceptStream()
 		if err != nil {
@@ -183,18 +188,18 @@ func (d *daemon) serveHost(mux *yamux.Session) {
 }
 
 // receiveHost takes the host's byte stream from a connect of our own user.
-func receiveHost(conn *net.UnixConn) (duplex, error) {
+func (d *daemon) receiveHost(conn *net.UnixConn) (duplex, error) {
 	if err := checkPeer(conn); err != nil {
 		return duplex{}, err
 	}
-	_ = conn.SetReadDeadline(time.Now().Add(insideproto.HandshakeTimeout))
+	_ = conn.SetReadDeadline(time.Now().Add(d.patience))
 	defer func() { _ = conn.SetReadDeadline(time.Time{}) }()
 	return receiveStream(conn)
 }
 
 // greet agrees with the host on a protocol.
 func (d *daemon) greet(host duplex) (*yamux.Session, error) {
-	watch := time.AfterFunc(insideproto.HandshakeTimeout, func() { host.Close() })
+	watch := time.AfterFunc(d.patience, func() { host.Close() })
 	err := insideproto.WriteHello(host, insideproto.Hello{Version: insideproto.Version, Boot: d.boot})
 	if err == nil {
 		var hello insideproto.Hello

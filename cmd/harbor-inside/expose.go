@@ -6,7 +6,6 @@ import (
 	"io"
 	"net"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/hashicorp/yamux"
@@ -90,14 +89,11 @@ func (d *daemon) closePort(p *port) {
 	p.listener.Close()
 }
 
-// listenLoopback brings the loopback up when nobody did.
+// listenLoopback brings the loopback up when nobody did: one can listen on it even
+// when it is down, but not connect.
 func listenLoopback() (net.Listener, error) {
-	l, err := net.Listen("tcp4", "127.0.0.1:0")
-	if !errors.Is(err, syscall.EADDRNOTAVAIL) {
-		return l, err
-	}
-	if uperr := loopbackUp(); uperr != nil {
-		return nil, fmt.Errorf("%w; bring up lo: %w", err, uperr)
+	if err := loopbackUp(); err != nil {
+		return nil, fmt.Errorf("bring up lo: %w", err)
 	}
 	return net.Listen("tcp4", "127.0.0.1:0")
 }
@@ -115,7 +111,11 @@ func loopbackUp() error {
 	if err := unix.IoctlIfreq(fd, unix.SIOCGIFFLAGS, req); err != nil {
 		return err
 	}
-	req.SetUint16(req.Uint16() | unix.IFF_UP)
+	flags := req.Uint16()
+	if flags&unix.IFF_UP != 0 {
+		return nil
+	}
+	req.SetUint16(flags | unix.IFF_UP)
 	return unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, req)
 }
 

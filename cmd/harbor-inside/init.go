@@ -96,6 +96,7 @@ func startEntrypoint(d *daemon, spec insideproto.Supervised, files [3]int, end c
 func runServe(args []string) (int, error) {
 	flags := newFlags("serve")
 	socket := flags.String("socket", "", "name of the socket")
+	length := flags.Duration("lease", 0, "end after so long without a host; 0 is never")
 	if err := flags.Parse(args); err != nil {
 		return 2, err
 	}
@@ -109,7 +110,11 @@ func runServe(args []string) (int, error) {
 	if err := os.NewFile(3, "ready").Close(); err != nil {
 		return 1, fmt.Errorf("serve is started by connect: %w", err)
 	}
-	return d.serve(nil)
+	if *length == 0 {
+		return d.serve(nil)
+	}
+	d.lease = newLease(*length)
+	return d.serve(d.lease.over)
 }
 
 // runKeepalive is what an entrypoint that ends in exec "$@" becomes.

@@ -3,7 +3,7 @@
 // network of the sandbox's image. See internal/insideproto for its language.
 //
 //	harbor-inside init [--user U] [--dir D] -- [ENTRYPOINT…]   as PID 1 of a container
-//	harbor-inside connect [--socket NAME]                      a session on standard input and output
+//	harbor-inside connect [--socket NAME] [--lease TIME]       a session on standard input and output
 //	harbor-inside keepalive                                    sleeps until SIGTERM
 //	harbor-inside version
 //

@@ -123,12 +123,29 @@ func (s *supervision) obey(frames *insideproto.FrameReader) {
 // meanwhile when nobody is left.
 func (s *supervision) terminate(grace time.Duration) {
 	if grace > 0 {
-		for _, p := range s.below(processes()) {
-			p.signal(syscall.SIGTERM)
-		}
-		<-time.After(grace)
+		s.ask(time.After(grace))
 	}
 	killTrees(s.below, func() {})
+}
+
+// ask sends SIGTERM once to every process, those too that were just being started,
+// until the grace is over.
+func (s *supervision) ask(over <-chan time.Time) {
+	asked := map[process]bool{}
+	for wait := time.Millisecond; ; wait = min(2*wait, 250*time.Millisecond) {
+		for _, p := range s.below(processes()) {
+			p.ppid = 0 // changes when a parent dies
+			if !asked[p] {
+				asked[p] = true
+				p.signal(syscall.SIGTERM)
+			}
+		}
+		select {
+		case <-over:
+			return
+		case <-time.After(wait):
+		}
+	}
 }
 
 func (s *supervision) below(all []process) []process { return descendants(all, os.Getpid(), nil) }

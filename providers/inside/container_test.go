@@ -250,6 +250,40 @@ func TestContainerEntrypoint(t *testing.T) {
 	}
 }
 
+// TestContainerSessionOnItsOwnStreams: the first session needs no exec; when it
+// breaks, one of connect's takes over.
+func TestContainerSessionOnItsOwnStreams(t *testing.T) {
+	t.Parallel()
+	bin := insidetest.Build(t)
+	c := container{"hg-inside-test-" + strings.ToLower(rand())}
+	t.Cleanup(func() { docker(t, "rm", "-f", c.name) })
+	first := func(context.Context) (io.ReadWriteCloser, error) {
+		return insidetest.Command(exec.Command("docker", "run", "-i", "--name", c.name, "--network", "none", "-v", bin+":/.hg/harbor-inside:ro",
+			"--entrypoint", "/.hg/harbor-inside", image, "init", "--stdio", "--", "sh", "-c", "echo entry; exec sleep 1000"))
+	}
+	l := &line{dial: first}
+	s, err := inside.Open(t.Context(), inside.Options{Dial: l.Dial})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	var out bytes.Buffer
+	var once sync.Once
+	st, err := s.Exec(t.Context(), providers.Command{
+		Args: []string{"sh", "-c", "for i in $(seq 100); do echo $i; sleep 0.01; done"},
+		Stdout: writeFunc(func(p []byte) {
+			out.Write(p)
+			once.Do(func() {
+				l.redirect(c.Dial)
+				l.cut(nil)
+			})
+		}),
+	})
+	if err != nil || !st.OK() || !strings.HasSuffix(out.String(), "\n100\n") {
+		t.Errorf("%v, %v, %q", st, err, out.String())
+	}
+}
+
 func TestContainerEntrypointServicesLiveOn(t *testing.T) {
 	t.Parallel()
 	c := start(t, nil, "--user", "www-data", "--", "sh", "-c", `sleep 4321 & exec "$@"`, "sh", "/.hg/harbor-inside", "keepalive")
@@ -280,6 +314,33 @@ func TestContainerWithAnotherInit(t *testing.T) {
 	wantKind(t, err, providers.KindUnavailable, "killed inside")
 	if got := run(t, s, sh("echo again")); got.out != "again\n" {
 		t.Errorf("afterwards: %+v", got)
+	}
+}
+
+func TestContainerExposeBringsTheLoopbackUp(t *testing.T) {
+	t.Parallel()
+	bin := insidetest.Build(t)
+	name := "hg-inside-test-" + strings.ToLower(rand())
+	t.Cleanup(func() { docker(t, "rm", "-f", name) })
+	docker(t, "run", "-d", "--name", name, "--network", "none", "--privileged", "-v", bin+":/.hg/harbor-inside:ro", image, "sleep", "infinity")
+	s, err := inside.Open(t.Context(), inside.Options{Dial: func(context.Context) (io.ReadWriteCloser, error) {
+		// In a network namespace where nobody has set anything up.
+		return insidetest.Command(exec.Command("docker", "exec", "-i", name, "unshare", "-n", "/.hg/harbor-inside", "connect"))
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	addr, _ := expose(t, s, func(c net.Conn) {
+		defer c.Close()
+		_, _ = io.WriteString(c, "pong")
+	})
+	_, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := run(t, s, providers.Command{Args: []string{"bash", "-c", "cat </dev/tcp/127.0.0.1/" + port}}); got.out != "pong" {
+		t.Errorf("got %v", got)
 	}
 }
 

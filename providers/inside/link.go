@@ -118,14 +118,18 @@ func (s *Session) dial() (*link, error) {
 	if !s.pause(ctx, minLink-time.Since(s.lastLinked())) {
 		return nil, ctx.Err()
 	}
+	var why error // the last reason but the end of our own patience
 	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
 		l, err := s.dialOnce(ctx)
 		if err == nil || final(err) {
 			return l, err
 		}
+		if why == nil || ctx.Err() == nil {
+			why = err
+		}
 		s.o.Logger.Debug("session not established", "sandbox", s.o.ID, "error", err)
 		if !s.pause(ctx, wait) {
-			return nil, fmt.Errorf("%w, and %s of dialling did not help: %w", errBroken, s.o.RedialFor, err)
+			return nil, fmt.Errorf("%w, and %s of dialling did not help: %w", errBroken, s.o.RedialFor, why)
 		}
 	}
 }
@@ -188,7 +192,7 @@ func greet(ctx context.Context, conn io.ReadWriteCloser) (insideproto.Hello, err
 	hello, err := insideproto.ReadHello(conn)
 	switch {
 	case ctx.Err() != nil:
-		return hello, fmt.Errorf("%w: no greeting of harbor-inside within %s", errBroken, insideproto.HandshakeTimeout)
+		return hello, fmt.Errorf("%w: no greeting of harbor-inside in time", errBroken)
 	case err != nil:
 		return hello, fmt.Errorf("%w: %w", errBroken, err)
 	}

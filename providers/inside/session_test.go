@@ -54,6 +54,12 @@ func (l *line) repair() {
 	l.failed = nil
 }
 
+func (l *line) redirect(d inside.Dial) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.dial = d
+}
+
 func openLine(t *testing.T, o inside.Options) (*inside.Session, *line, *insidetest.Companion) {
 	t.Helper()
 	c := insidetest.Start(t)
@@ -162,7 +168,7 @@ func TestCancelWhileTheSessionIsBroken(t *testing.T) {
 
 func TestCancelWithoutASessionSaysSo(t *testing.T) {
 	t.Parallel()
-	s, l, _ := openLine(t, inside.Options{RedialFor: 100 * time.Millisecond, KillFor: 500 * time.Millisecond})
+	s, l, _ := openLine(t, inside.Options{RedialFor: time.Minute, KillFor: 500 * time.Millisecond})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	_, err := s.Exec(ctx, providers.Command{

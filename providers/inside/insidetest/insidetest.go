@@ -71,7 +71,8 @@ type Companion struct {
 }
 
 // Start prepares a companion under a name of its own. Its first connection starts
-// the daemon; the end of the test ends it, with all commands.
+// the daemon; the end of the test ends it, with all commands. If the test process
+// dies, it ends by itself.
 func Start(t testing.TB) *Companion {
 	t.Helper()
 	c := &Companion{Binary: Build(t), name: "test." + rand.Text()}
@@ -124,7 +125,7 @@ func peer(conn *net.UnixConn) (int, error) {
 
 // Dial opens a session's stream. It is an [inside.Dial].
 func (c *Companion) Dial(ctx context.Context) (io.ReadWriteCloser, error) {
-	return Command(exec.Command(c.Binary, "connect", "--socket", c.name))
+	return Command(exec.Command(c.Binary, "connect", "--socket", c.name, "--lease", "1m"))
 }
 
 // Command starts cmd and returns its standard input and output as one stream.
