@@ -220,6 +220,30 @@ func TestTasksAreSound(t *testing.T) {
 	}
 }
 
+// TestProvidersPage reads the configuration that docs/providers.md shows.
+func TestProvidersPage(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	page, err := os.ReadFile(filepath.Join(d.root, "docs", "providers.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(page), "```yaml\n")
+	config, _, ok := strings.Cut(rest, "```\n")
+	if !ok {
+		t.Fatal("docs/providers.md shows no configuration")
+	}
+	if err := os.WriteFile(filepath.Join(d.dir, "config.yaml"), []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out := d.bash(t, d.dir, "HARBOR_CONFIG=$PWD/config.yaml bin/harbor env list")
+	for _, name := range []string{"docker ", "second ", "fake "} {
+		if !strings.Contains(out, "\n"+name) {
+			t.Errorf("harbor env list does not show %q:\n%s", name, out)
+		}
+	}
+}
+
 var fence = regexp.MustCompile("(?ms)^```sh\n(.*?)^```$")
 
 // shellBlocks returns the commands of each block.
