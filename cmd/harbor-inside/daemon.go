@@ -28,6 +28,9 @@ const (
 	maxPending   = 16   // connections that have not shown a session yet
 )
 
+// acceptPause is for listeners that fail for a lack of files.
+const acceptPause = 10 * time.Millisecond
+
 // daemon owns everything that outlives a session: commands, ports.
 type daemon struct {
 	boot      string
@@ -36,6 +39,7 @@ type daemon struct {
 	listener  *net.UnixListener
 	oom       oomCounter
 	transfers chan struct{}
+	relays    chan struct{} // one per connection to the host
 	pending   chan struct{}
 
 	mu          sync.Mutex
@@ -61,6 +65,7 @@ func newDaemon(socket string) (*daemon, error) {
 		listener:    l,
 		oom:         findOOMCounter(),
 		transfers:   make(chan struct{}, maxTransfers),
+		relays:      make(chan struct{}, insideproto.MaxRelays),
 		pending:     make(chan struct{}, maxPending),
 		commands:    map[string]*command{},
 		ports:       map[string]*port{},
@@ -135,7 +140,8 @@ func (d *daemon) accept() {
 			if errors.Is(err, net.ErrClosed) {
 				return
 			}
-			continue // out of files: the caller gives up and tries again
+			<-time.After(acceptPause)
+			continue
 		}
 		select {
 		case d.pending <- struct{}{}:

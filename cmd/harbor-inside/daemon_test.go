@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"io"
 	"net"
 	"os"
@@ -62,7 +63,7 @@ func handOver(t *testing.T, name string) (conn *net.UnixConn, in, out *os.File) 
 func ends(conn net.Conn) bool {
 	_ = conn.SetReadDeadline(time.Now().Add(300 * time.Millisecond))
 	_, err := conn.Read(make([]byte, 1))
-	return err == io.EOF
+	return errors.Is(err, io.EOF)
 }
 
 func TestSessionOutlivesThePatienceForGreetings(t *testing.T) {

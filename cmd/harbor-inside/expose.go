@@ -19,7 +19,7 @@ import (
 type port struct {
 	id       string
 	listener net.Listener
-	slots    chan struct{}
+	relays   chan struct{} // the daemon's
 
 	mu      sync.Mutex
 	mux     *yamux.Session
@@ -74,7 +74,7 @@ func (d *daemon) port(id string) (*port, error) {
 	p := &port{
 		id:       id,
 		listener: l,
-		slots:    make(chan struct{}, insideproto.MaxRelays),
+		relays:   d.relays,
 		changed:  make(chan struct{}),
 	}
 	d.ports[id] = p
@@ -134,20 +134,21 @@ func (p *port) heldBy(s *yamux.Stream) bool {
 	return p.current == s
 }
 
-// accept takes as many connections as the host does; the rest wait in the kernel.
+// accept takes as many connections as the host does, over all ports; the rest wait
+// in the kernel.
 func (p *port) accept() {
 	for {
-		p.slots <- struct{}{}
 		conn, err := p.listener.Accept()
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
 		if err != nil {
-			<-p.slots
+			<-time.After(acceptPause)
 			continue
 		}
+		p.relays <- struct{}{}
 		go func() {
-			defer func() { <-p.slots }()
+			defer func() { <-p.relays }()
 			defer conn.Close()
 			p.relay(conn.(*net.TCPConn))
 		}()

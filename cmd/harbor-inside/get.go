@@ -40,7 +40,7 @@ func (d *daemon) serveGet(s *yamux.Stream, h insideproto.Header) {
 	if insideproto.WriteRecord(s, insideproto.FrameAccepted, insideproto.Accepted{}) != nil {
 		return
 	}
-	out := insideproto.NewDataWriter(s, insideproto.MaxChunk, true)
+	out := insideproto.NewBodyWriter(s, insideproto.MaxChunk, true)
 	p := &packer{tar: tar.NewWriter(out), buf: make([]byte, insideproto.MaxChunk)}
 	if err = p.pack(src); err == nil {
 		err = p.tar.Close()

@@ -22,7 +22,7 @@ import (
 func (d *daemon) servePut(s *yamux.Stream, h insideproto.Header) {
 	d.transfers <- struct{}{}
 	defer func() { <-d.transfers }()
-	data := insideproto.NewDataReader(s)
+	data := insideproto.NewBodyReader(s)
 	if err := unpack(data, string(h.Path)); err != nil {
 		refuse(s, err)
 		awaitClose(s)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"os"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -121,7 +120,7 @@ func (s *stdio) openTTY(size insideproto.Size) error {
 	slave, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(master), unix.TIOCGPTPEER,
 		unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC)
 	if errno != 0 {
-		return insideproto.Refuse(insideproto.Unsupported, "no terminal: %v", syscall.Errno(errno))
+		return insideproto.Refuse(insideproto.Unsupported, "no terminal: %v", errno)
 	}
 	s.inner = [3]int{int(slave), int(slave), int(slave)}
 	s.close = append(s.close, int(slave))

@@ -10,9 +10,9 @@ import (
 // direction, and its deadlines work. Read and Write may run concurrently.
 type Conn struct {
 	net.Conn // the stream: deadlines, addresses
-	in       *DataReader
+	in       *BodyReader
 	mu       sync.Mutex
-	out      *DataWriter
+	out      *BodyWriter
 	ended    bool
 }
 
@@ -21,7 +21,7 @@ const relayChunk = 16 << 10
 
 // NewConn speaks over stream, whose header was read or written.
 func NewConn(stream net.Conn) *Conn {
-	return &Conn{Conn: stream, in: NewDataReader(stream), out: NewDataWriter(stream, relayChunk, false)}
+	return &Conn{Conn: stream, in: NewBodyReader(stream), out: NewBodyWriter(stream, relayChunk, false)}
 }
 
 // Read returns io.EOF when the other side closed its direction, and an error

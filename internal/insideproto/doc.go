@@ -8,11 +8,11 @@
 //
 //	exec    host → inside   FrameStdin…, FrameEnd, FrameAck, FrameKill, FrameDone
 //	        inside → host   FrameAccepted, FrameStdout/FrameStderr…, FrameAck, FrameExit or FrameRefused
-//	put     host → inside   FrameData… (a tar stream), FrameEnd
+//	put     host → inside   FrameBody… (a tar stream), FrameEnd
 //	        inside → host   FrameEnd or FrameRefused
-//	get     inside → host   FrameAccepted, FrameData… (a tar stream), FrameEnd; or FrameRefused
+//	get     inside → host   FrameAccepted, FrameBody… (a tar stream), FrameEnd; or FrameRefused
 //	expose  inside → host   FrameAccepted (the port), then nothing until either side closes
-//	relay   both            FrameData…, FrameEnd; opened by inside, one per connection
+//	relay   both            FrameBody…, FrameEnd; opened by inside, one per connection
 //
 // A yamux close is never the end of data. It means "I am done with this stream
 // altogether", and the other side closes at once. What ends data is FrameEnd with

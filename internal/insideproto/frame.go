@@ -15,7 +15,7 @@ const (
 	FrameStdout   FrameType = 1 + iota // output of a command
 	FrameStderr                        // output of a command
 	FrameStdin                         // input of a command
-	FrameData                          // bytes of a transfer or a connection
+	FrameBody                          // bytes of a transfer or a connection
 	FrameEnd                           // no more input or data; a Count of all bytes before it
 	FrameAck                           // a Count of bytes consumed so far
 	FrameAccepted                      // an Accepted record
@@ -40,7 +40,7 @@ func maxPayload(t FrameType) int {
 	switch {
 	case t < FrameStdout || t >= frameTypes:
 		return -1
-	case t <= FrameData:
+	case t <= FrameBody:
 		return MaxChunk
 	case t == FrameSpec:
 		return MaxHeader
@@ -87,8 +87,8 @@ func NewFrameReader(r io.Reader) *FrameReader { return &FrameReader{r: r} }
 // Next returns the next frame. The payload is valid until the next call. At the
 // end of the stream the error is io.EOF between frames, ErrTruncated within one.
 func (f *FrameReader) Next() (FrameType, []byte, error) {
-	if _, err := io.ReadFull(f.r, f.head[:]); err != nil {
-		return 0, nil, truncated(err)
+	if err := readHead(f.r, f.head[:]); err != nil {
+		return 0, nil, err
 	}
 	t, n, err := parseHead(f.head[:])
 	if err != nil {
@@ -109,16 +109,28 @@ func (f *FrameReader) payload(n int) ([]byte, error) {
 		step := min(n-len(f.buf), MaxChunk)
 		at := len(f.buf)
 		f.buf = append(f.buf, make([]byte, step)...)
-		if _, err := io.ReadFull(f.r, f.buf[at:]); err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrTruncated, err)
+		if err := readFull(f.r, f.buf[at:]); err != nil {
+			return nil, err
 		}
 	}
 	return f.buf, nil
 }
 
-func truncated(err error) error {
+// readFull fills p from the middle of something: every end is a cut. The error
+// does not wrap io.EOF, so that nobody takes it for an end.
+func readFull(r io.Reader, p []byte) error {
+	_, err := io.ReadFull(r, p)
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return ErrTruncated
+	}
+	return err
+}
+
+// readHead fills p from the beginning of something: io.EOF says that there is none.
+func readHead(r io.Reader, p []byte) error {
+	_, err := io.ReadFull(r, p)
 	if errors.Is(err, io.ErrUnexpectedEOF) {
-		return fmt.Errorf("%w: %w", ErrTruncated, err)
+		return ErrTruncated
 	}
 	return err
 }

@@ -42,7 +42,7 @@ func ReadHello(r io.Reader) (Hello, error) {
 	var magic [len(helloMagic)]byte
 	n, err := io.ReadFull(r, magic[:])
 	if err != nil {
-		return Hello{}, fmt.Errorf("no greeting after %q: %w", Printable(string(magic[:n]), maxHello), truncated(err))
+		return Hello{}, fmt.Errorf("no greeting after %q: %w", Printable(string(magic[:n]), maxHello), err)
 	}
 	if !bytes.Equal(magic[:], []byte(helloMagic)) {
 		rest := make([]byte, 256)

@@ -9,7 +9,7 @@ import (
 // length), of which only type 0 is followed by length bytes.
 const (
 	muxHead = 12
-	muxData = 0
+	muxBody = 0
 )
 
 // joined writes the head of a yamux frame together with its body. yamux writes
@@ -23,7 +23,7 @@ type joined struct {
 func JoinWrites(c io.ReadWriteCloser) io.ReadWriteCloser { return &joined{ReadWriteCloser: c} }
 
 func (j *joined) Write(p []byte) (int, error) {
-	if len(j.buf) == 0 && len(p) == muxHead && p[1] == muxData && binary.BigEndian.Uint32(p[8:]) > 0 {
+	if len(j.buf) == 0 && len(p) == muxHead && p[1] == muxBody && binary.BigEndian.Uint32(p[8:]) > 0 {
 		j.buf = append(j.buf, p...)
 		return len(p), nil
 	}

@@ -181,8 +181,8 @@ func ReadHeader(r io.Reader, limit int) (Header, error) {
 // readSized reads four bytes of length and that many bytes.
 func readSized(r io.Reader, limit int) ([]byte, error) {
 	var head [4]byte
-	if _, err := io.ReadFull(r, head[:]); err != nil {
-		return nil, truncated(err)
+	if err := readHead(r, head[:]); err != nil {
+		return nil, err
 	}
 	n := binary.BigEndian.Uint32(head[:])
 	if uint64(n) > uint64(limit) {

@@ -19,22 +19,22 @@ func TestFramesRoundTrip(t *testing.T) {
 	for _, f := range []struct {
 		t FrameType
 		p []byte
-	}{{FrameStdout, []byte("hi")}, {FrameDone, nil}, {FrameData, big}, {FrameEnd, Count(7)}} {
+	}{{FrameStdout, []byte("hi")}, {FrameDone, nil}, {FrameBody, big}, {FrameEnd, Count(7)}} {
 		if err := WriteFrame(&b, f.t, f.p); err != nil {
 			t.Fatal(err)
 		}
 	}
 	r := NewFrameReader(iotest.OneByteReader(&b))
-	for _, want := range []FrameType{FrameStdout, FrameDone, FrameData, FrameEnd} {
+	for _, want := range []FrameType{FrameStdout, FrameDone, FrameBody, FrameEnd} {
 		typ, p, err := r.Next()
 		if err != nil || typ != want {
 			t.Fatalf("type %d, want %d, %v", typ, want, err)
 		}
-		if typ == FrameData && !bytes.Equal(p, big) {
+		if typ == FrameBody && !bytes.Equal(p, big) {
 			t.Error("the payload differs")
 		}
 	}
-	if _, _, err := r.Next(); err != io.EOF {
+	if _, _, err := r.Next(); !errors.Is(err, io.EOF) {
 		t.Errorf("at the end: %v", err)
 	}
 }
@@ -56,12 +56,12 @@ func TestFramesRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if _, _, err := NewFrameReader(strings.NewReader(c.in)).Next(); !errors.Is(err, c.want) {
+			if _, _, err := NewFrameReader(strings.NewReader(c.in)).Next(); !errors.Is(err, c.want) || errors.Is(err, io.EOF) {
 				t.Errorf("got %v, want %v", err, c.want)
 			}
 		})
 	}
-	if err := WriteFrame(io.Discard, FrameData, make([]byte, MaxChunk+1)); !errors.Is(err, ErrFrame) {
+	if err := WriteFrame(io.Discard, FrameBody, make([]byte, MaxChunk+1)); !errors.Is(err, ErrFrame) {
 		t.Errorf("writing too much: %v", err)
 	}
 }
@@ -124,10 +124,10 @@ func TestHelloShowsWhatElseCame(t *testing.T) {
 	}
 }
 
-func TestDataEnds(t *testing.T) {
+func TestBodyEnds(t *testing.T) {
 	t.Parallel()
 	var b bytes.Buffer
-	w := NewDataWriter(&b, 8, true)
+	w := NewBodyWriter(&b, 8, true)
 	if _, err := io.WriteString(w, "hello, "); err != nil {
 		t.Fatal(err)
 	}
@@ -139,17 +139,17 @@ func TestDataEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	whole := b.String()
-	got, err := io.ReadAll(NewDataReader(iotest.DataErrReader(strings.NewReader(whole))))
+	got, err := io.ReadAll(NewBodyReader(iotest.DataErrReader(strings.NewReader(whole))))
 	if err != nil || string(got) != "hello, world, this is long" {
 		t.Errorf("%q, %v", got, err)
 	}
 	for _, in := range []string{cut, cut[:len(cut)-1], whole[:len(whole)-1], ""} {
-		if _, err := io.ReadAll(NewDataReader(strings.NewReader(in))); !errors.Is(err, ErrTruncated) {
+		if _, err := io.ReadAll(NewBodyReader(strings.NewReader(in))); !errors.Is(err, ErrTruncated) || errors.Is(err, io.EOF) {
 			t.Errorf("%d bytes of %d: %v", len(in), len(whole), err)
 		}
 	}
 	wrong := string(AppendFrame([]byte(cut), FrameEnd, Count(1)))
-	if _, err := io.ReadAll(NewDataReader(strings.NewReader(wrong))); !errors.Is(err, ErrTruncated) {
+	if _, err := io.ReadAll(NewBodyReader(strings.NewReader(wrong))); !errors.Is(err, ErrTruncated) {
 		t.Errorf("a wrong count: %v", err)
 	}
 	var refused bytes.Buffer
@@ -157,7 +157,7 @@ func TestDataEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	var r *Refusal
-	if _, err := io.ReadAll(NewDataReader(&refused)); !errors.As(err, &r) || r.Kind != Denied {
+	if _, err := io.ReadAll(NewBodyReader(&refused)); !errors.As(err, &r) || r.Kind != Denied {
 		t.Errorf("a refusal: %v", err)
 	}
 }
@@ -259,12 +259,12 @@ func FuzzFrames(f *testing.F) {
 	})
 }
 
-func FuzzData(f *testing.F) {
+func FuzzBody(f *testing.F) {
 	f.Add([]byte("\x04\x00\x00\x00\x02hi\x05\x00\x00\x00\x08\x00\x00\x00\x00\x00\x00\x00\x02"), uint8(1))
 	f.Add([]byte("\x04\x00\x00\x00\x00\x09\x00\x00\x00\x02{}"), uint8(9))
 	f.Fuzz(func(t *testing.T, in []byte, step uint8) {
 		read := func(r io.Reader) (string, bool) {
-			got, err := io.ReadAll(NewDataReader(r))
+			got, err := io.ReadAll(NewBodyReader(r))
 			return string(got), err == nil
 		}
 		whole, ok := read(bytes.NewReader(in))

@@ -24,7 +24,7 @@ type guard struct {
 // length), of which only type 0 is followed by length bytes.
 const (
 	yamuxHead = 12
-	yamuxData = 0
+	yamuxBody = 0
 	yamuxPing = 2
 )
 
@@ -64,7 +64,7 @@ func (g *guard) watch(p []byte) error {
 		}
 		g.have = 0
 		switch g.head[1] {
-		case yamuxData:
+		case yamuxBody:
 			g.body = int64(binary.BigEndian.Uint32(g.head[8:]))
 		case yamuxPing:
 			if !g.pings.AllowN(time.Now(), 1) {

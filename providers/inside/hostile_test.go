@@ -2,6 +2,7 @@ package inside_test
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"testing"
@@ -199,7 +200,7 @@ func TestHostileStreamsReachNobody(t *testing.T) {
 		t.Fatalf("%q, %v", url, err)
 	}
 	for range 2 {
-		if err := <-refused; err != io.EOF {
+		if err := <-refused; !errors.Is(err, io.EOF) {
 			t.Errorf("got %v", err)
 		}
 	}

@@ -158,7 +158,7 @@ func TestCancelWhileTheSessionIsBroken(t *testing.T) {
 			cancel()
 		}),
 	})
-	if err != context.Canceled {
+	if !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
 	if left := marked(t, mark); len(left) > 0 {
@@ -284,7 +284,7 @@ func TestOpenEndsWithItsContext(t *testing.T) {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}})
-	if err != context.Canceled {
+	if !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -41,7 +41,7 @@ func (s *Session) Upload(ctx context.Context, r io.Reader, dest string) error {
 
 // send copies the source. Errors of the source stay as they are.
 func send(stream io.Writer, r io.Reader) error {
-	out := insideproto.NewDataWriter(markBroken{stream}, insideproto.MaxChunk, true)
+	out := insideproto.NewBodyWriter(markBroken{stream}, insideproto.MaxChunk, true)
 	if _, err := out.ReadFrom(r); err != nil {
 		return err
 	}
@@ -97,7 +97,7 @@ func (s *Session) Download(ctx context.Context, path string) (io.ReadCloser, err
 	if err != nil {
 		return nil, s.fail(ctx, "download", err)
 	}
-	d := &download{s: s, ctx: ctx, stream: stream, data: insideproto.NewDataReader(stream)}
+	d := &download{s: s, ctx: ctx, stream: stream, data: insideproto.NewBodyReader(stream)}
 	d.stops = [2]func() bool{
 		context.AfterFunc(ctx, func() { stream.Close() }),
 		context.AfterFunc(s.ctx, func() { stream.Close() }),
@@ -114,13 +114,13 @@ type download struct {
 	s      *Session
 	ctx    context.Context
 	stream net.Conn
-	data   *insideproto.DataReader
+	data   *insideproto.BodyReader
 	stops  [2]func() bool
 }
 
 func (d *download) Read(p []byte) (int, error) {
 	n, err := d.data.Read(p)
-	if err == nil || err == io.EOF {
+	if err == nil || errors.Is(err, io.EOF) {
 		return n, err
 	}
 	return n, d.s.fail(d.ctx, "download", err)

@@ -46,7 +46,7 @@ func build() (string, error) {
 	}
 	defer os.RemoveAll(dir)
 	file := filepath.Join(dir, "harbor-inside")
-	cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", file, Package)
+	cmd := exec.CommandContext(context.Background(), "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", file, Package)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build %s: %w\n%s", Package, err, out)
@@ -125,7 +125,7 @@ func peer(conn *net.UnixConn) (int, error) {
 
 // Dial opens a session's stream. It is an [inside.Dial].
 func (c *Companion) Dial(ctx context.Context) (io.ReadWriteCloser, error) {
-	return Command(exec.Command(c.Binary, "connect", "--socket", c.name, "--lease", "1m"))
+	return Command(exec.CommandContext(context.WithoutCancel(ctx), c.Binary, "connect", "--socket", c.name, "--lease", "1m"))
 }
 
 // Command starts cmd and returns its standard input and output as one stream.

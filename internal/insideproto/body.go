@@ -2,14 +2,15 @@ package insideproto
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 )
 
-// DataReader reads the payload of FrameData frames until FrameEnd, then io.EOF.
+// BodyReader reads the payload of FrameBody frames until FrameEnd, then io.EOF.
 // A stream that ends before is ErrTruncated, a FrameRefused is a *Refusal. An
 // error of the stream that is not final (a deadline) leaves it usable.
-type DataReader struct {
+type BodyReader struct {
 	r     io.Reader
 	head  [headLen]byte
 	have  int // bytes of head
@@ -18,10 +19,10 @@ type DataReader struct {
 	err   error // final
 }
 
-// NewDataReader reads from r.
-func NewDataReader(r io.Reader) *DataReader { return &DataReader{r: r} }
+// NewBodyReader reads from r.
+func NewBodyReader(r io.Reader) *BodyReader { return &BodyReader{r: r} }
 
-func (d *DataReader) Read(p []byte) (int, error) {
+func (d *BodyReader) Read(p []byte) (int, error) {
 	if d.err != nil {
 		return 0, d.err
 	}
@@ -43,7 +44,7 @@ func (d *DataReader) Read(p []byte) (int, error) {
 }
 
 // next reads the head of a frame, possibly in several calls.
-func (d *DataReader) next() error {
+func (d *BodyReader) next() error {
 	for d.have < headLen {
 		n, err := d.r.Read(d.head[d.have:])
 		d.have += n
@@ -56,7 +57,7 @@ func (d *DataReader) next() error {
 	switch {
 	case err != nil:
 		d.err = err
-	case t == FrameData:
+	case t == FrameBody:
 		d.left = n
 	case t == FrameEnd || t == FrameRefused:
 		d.err = d.last(t, n)
@@ -66,10 +67,10 @@ func (d *DataReader) next() error {
 	return d.err
 }
 
-func (d *DataReader) last(t FrameType, n int) error {
+func (d *BodyReader) last(t FrameType, n int) error {
 	p := make([]byte, n)
-	if _, err := io.ReadFull(d.r, p); err != nil {
-		return fmt.Errorf("%w: %w", ErrTruncated, err)
+	if err := readFull(d.r, p); err != nil {
+		return err
 	}
 	if t == FrameRefused {
 		return ParseRefusal(p)
@@ -85,8 +86,8 @@ func (d *DataReader) last(t FrameType, n int) error {
 }
 
 // cut makes the end of the stream an error, for good.
-func (d *DataReader) cut(err error) error {
-	if err == io.EOF {
+func (d *BodyReader) cut(err error) error {
+	if errors.Is(err, io.EOF) {
 		d.err = fmt.Errorf("%w after %d bytes", ErrTruncated, d.total)
 		return d.err
 	}
@@ -103,9 +104,9 @@ func ParseRefusal(p []byte) error {
 	return &r
 }
 
-// DataWriter writes FrameData frames, and FrameEnd when it is closed. Small
+// BodyWriter writes FrameBody frames, and FrameEnd when it is closed. Small
 // writes are gathered only when buffered. It is not for concurrent use.
-type DataWriter struct {
+type BodyWriter struct {
 	w     io.Writer
 	buf   []byte // head and payload
 	size  int
@@ -113,13 +114,13 @@ type DataWriter struct {
 	total int64
 }
 
-// NewDataWriter writes to w in frames of up to size bytes (at most MaxChunk).
+// NewBodyWriter writes to w in frames of up to size bytes (at most MaxChunk).
 // Unless it is buffered, every Write is sent at once.
-func NewDataWriter(w io.Writer, size int, buffered bool) *DataWriter {
-	return &DataWriter{w: w, size: min(size, MaxChunk), flush: !buffered}
+func NewBodyWriter(w io.Writer, size int, buffered bool) *BodyWriter {
+	return &BodyWriter{w: w, size: min(size, MaxChunk), flush: !buffered}
 }
 
-func (d *DataWriter) Write(p []byte) (int, error) {
+func (d *BodyWriter) Write(p []byte) (int, error) {
 	if d.buf == nil {
 		d.buf = make([]byte, headLen, headLen+d.size)
 	}
@@ -138,12 +139,12 @@ func (d *DataWriter) Write(p []byte) (int, error) {
 	return written, nil
 }
 
-func (d *DataWriter) send() error {
+func (d *BodyWriter) send() error {
 	n := len(d.buf) - headLen
 	if n <= 0 {
 		return nil
 	}
-	d.buf[0] = byte(FrameData)
+	d.buf[0] = byte(FrameBody)
 	binary.BigEndian.PutUint32(d.buf[1:], uint32(n))
 	_, err := d.w.Write(d.buf)
 	d.buf = d.buf[:headLen]
@@ -154,7 +155,7 @@ func (d *DataWriter) send() error {
 }
 
 // ReadFrom sends what r delivers without another copy.
-func (d *DataWriter) ReadFrom(r io.Reader) (int64, error) {
+func (d *BodyWriter) ReadFrom(r io.Reader) (int64, error) {
 	if d.buf == nil {
 		d.buf = make([]byte, headLen, headLen+d.size)
 	}
@@ -168,7 +169,7 @@ func (d *DataWriter) ReadFrom(r io.Reader) (int64, error) {
 				return copied, werr
 			}
 		}
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return copied, nil
 		}
 		if err != nil {
@@ -178,7 +179,7 @@ func (d *DataWriter) ReadFrom(r io.Reader) (int64, error) {
 }
 
 // Close sends what is gathered and FrameEnd. It does not close w.
-func (d *DataWriter) Close() error {
+func (d *BodyWriter) Close() error {
 	if err := d.send(); err != nil {
 		return err
 	}
