@@ -137,6 +137,7 @@ var rules = []rule{
 	{PhaseEnvironmentSetup, CauseProvider, "Invalid", verdict{ExcRuntime, BlameTask}},
 	{PhaseEnvironmentSetup, CauseProvider, "NotFound", verdict{ExcRuntime, BlameTask}},
 	{PhaseEnvironmentSetup, CauseUpload, "", verdict{ExcRuntime, BlameInfrastructure}},
+	{PhaseEnvironmentSetup, CauseProvider, "Unavailable", verdict{ExcRuntime, BlameInfrastructure}},
 
 	{PhaseAgentSetup, CauseTimeout, "", verdict{ExcAgentSetupTimeout, BlameInfrastructure}},
 	{PhaseAgentSetup, CauseExit, "", verdict{ExcNonZeroExit, BlameAgent}},

@@ -40,6 +40,11 @@ func (x *run) prepare(ctx context.Context) *trials.Failure {
 		if err != nil {
 			return err
 		}
+		if x.separate() { // one that cannot be had must not cost an agent's work
+			if x.verifierImage, err = x.image(ctx, x.r.opt.Images.Verifier); err != nil {
+				return err
+			}
+		}
 		spec := x.spec(img, x.t.Task.Config.Environment, "env")
 		spec.Mounts, err = x.mounts()
 		if err != nil {

@@ -144,7 +144,8 @@ type run struct {
 
 	holds           []*snapshots.Hold
 	sandbox         providers.Sandbox
-	removed         bool // the sandbox was destroyed before its time (separate verifier)
+	removed         bool            // the sandbox was destroyed before its time (separate verifier)
+	verifierImage   providers.Image // of a separate verifier
 	verifierSandbox providers.Sandbox
 	verifierStatus  providers.ExitStatus
 

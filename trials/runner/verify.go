@@ -18,7 +18,7 @@ import (
 const testOutput = "verifier/test-stdout.txt"
 
 func (x *run) separate() bool {
-	return x.t.Task.VerifierMode(nil) == tasks.VerifierSeparate && !x.t.Config.Verifier.Disable
+	return x.t.Task.VerifierMode(nil) == tasks.VerifierSeparate && !x.t.Config.Verifier.Disable && !x.t.Config.InstallOnly
 }
 
 // verify grades what the agent left: in its own sandbox, or in a fresh one that
@@ -170,14 +170,10 @@ func (x *run) replaceSandbox(ctx context.Context) (s providers.Sandbox, bundled 
 	begun := time.Now()
 	ctx, cancel := withLimit(ctx, trials.PhaseEnvironmentSetup, x.limits.EnvironmentStart)
 	defer cancel()
-	err := func() error {
-		img, err := x.image(ctx, x.r.opt.Images.Verifier)
-		if err != nil {
-			return err
-		}
+	err := func() (err error) {
 		src := x.t.Task.VerifierSource(nil)
 		bundled = src.Bundled
-		if s, err = x.create(ctx, x.spec(img, src.Environment, "verifier")); err != nil {
+		if s, err = x.create(ctx, x.spec(x.verifierImage, src.Environment, "verifier")); err != nil {
 			return err
 		}
 		x.verifierSandbox = s

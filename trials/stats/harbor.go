@@ -1,9 +1,7 @@
 package stats
 
 import (
-	"math"
 	"slices"
-	"strconv"
 
 	"harborgate/trials"
 )
@@ -88,16 +86,9 @@ func eval(group []Trial, metrics []trials.MetricConfig) *trials.EvalStats {
 // aggregates are Harbor's built-in metrics.
 var aggregates = map[string]func([]float64) float64{
 	"sum":  total,
-	"mean": func(xs []float64) float64 { return total(xs) / float64(len(xs)) },
+	"mean": meanOf,
 	"min":  slices.Min[[]float64],
 	"max":  slices.Max[[]float64],
-}
-
-func total(xs []float64) (sum float64) {
-	for _, x := range xs {
-		sum += x
-	}
-	return sum
 }
 
 // metricValues has an object per metric: under the metric's name when there is
@@ -146,57 +137,4 @@ func column(ts []Trial, key string) []float64 {
 		out[i] = n.Value
 	}
 	return out
-}
-
-// harborPassAtK is empty unless every verdict is one key that is 0 or 1.
-func harborPassAtK(valid []Trial) map[string]trials.Float {
-	out := map[string]trials.Float{}
-	attempts, successes := map[string]int{}, map[string]int{}
-	for _, t := range valid {
-		if len(t.Rewards) != 1 || t.Rewards[0].Value.Value != 0 && t.Rewards[0].Value.Value != 1 {
-			return out
-		}
-		attempts[t.Task]++
-		successes[t.Task] += int(t.Rewards[0].Value.Value)
-	}
-	least := math.MaxInt
-	for _, n := range attempts {
-		least = min(least, n)
-	}
-	for _, k := range harborKs(least) {
-		sum := 0.0
-		for task, n := range attempts {
-			sum += passAtK(n, successes[task], k)
-		}
-		out[strconv.Itoa(k)] = trials.Float(sum / float64(len(attempts)))
-	}
-	return out
-}
-
-// harborKs are 2, 4, 8 … and 5, 10, 15 … up to most.
-func harborKs(most int) []int {
-	var ks []int
-	for k := 2; k <= most; k *= 2 {
-		ks = append(ks, k)
-	}
-	for k := 5; k <= most; k += 5 {
-		if !slices.Contains(ks, k) {
-			ks = append(ks, k)
-		}
-	}
-	slices.Sort(ks)
-	return ks
-}
-
-// passAtK is the chance that at least one of k attempts succeeds, estimated
-// without bias from n attempts with c successes.
-func passAtK(n, c, k int) float64 {
-	if n-c < k {
-		return 1
-	}
-	fail := 1.0
-	for i := range k {
-		fail *= float64(n-c-i) / float64(n-i)
-	}
-	return 1 - fail
 }

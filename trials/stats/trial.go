@@ -23,6 +23,7 @@ type Trial struct {
 	Blame     trials.Blame
 	Cancelled bool
 	Suspect   bool
+	Doubts    []string // why it is suspect: the codes of its suspicions
 	Tries     int
 
 	Usage    trials.Usage
@@ -69,6 +70,9 @@ func Of(r *trials.Result) Trial {
 		t.Attempt, t.Tries, t.Suspect = max(x.Attempt, 1), max(x.Try, 1), len(x.Suspect) > 0
 		t.Waited = time.Duration(x.WaitSec * float64(time.Second))
 		t.Snapshot = time.Duration(x.SnapshotSec * float64(time.Second))
+		for _, d := range x.Suspect {
+			t.Doubts = append(t.Doubts, d.Code)
+		}
 		if x.Failure != nil {
 			t.Blame = x.Failure.Blame
 		}

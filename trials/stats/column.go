@@ -1,0 +1,148 @@
+package stats
+
+import (
+	"math"
+	"slices"
+)
+
+// Column is the numbers of one reward key.
+type Column struct {
+	Key string `json:"key"`
+	Estimate
+	// Bounds are the mean if all that is missing were 0, and if it were 1. Null
+	// when nothing is, or when rewards are not within 0 and 1.
+	Bounds *Bounds `json:"bounds"`
+	// WithoutSuspect leaves suspect verdicts out. Null when there are none.
+	WithoutSuspect *Estimate `json:"without_suspect"`
+	// Solved counts rewards of 1. Null when rewards are not within 0 and 1.
+	Solved *Solved `json:"solved"`
+	// PassAtK and PassAllK, also written pass^k, are of rewards that are all 0 or 1.
+	PassAtK  []AtK `json:"pass_at_k,omitempty"`
+	PassAllK []AtK `json:"pass_all_k,omitempty"`
+}
+
+// Bounds are how far missing verdicts could move a mean over all planned trials.
+type Bounds struct {
+	Low     float64 `json:"low"`
+	High    float64 `json:"high"`
+	Missing int     `json:"n_missing"` // planned, without a verdict of this key
+}
+
+// Solved counts full rewards.
+type Solved struct {
+	Trials int `json:"n_trials"`
+	Tasks  int `json:"n_tasks"` // at least once
+}
+
+// mainKey is what a key is called that stands for the verdict.
+const mainKey = "reward"
+
+// orderKeys puts the main key first: the wanted one, or "reward", or the only one.
+func orderKeys(sorted []string, wanted string) (keys []string, hasMain bool) {
+	if wanted == "" {
+		wanted = mainKey
+	}
+	i := slices.Index(sorted, wanted)
+	switch {
+	case i < 0:
+		return sorted, len(sorted) == 1
+	case i > 0:
+		return append([]string{wanted}, slices.Delete(slices.Clone(sorted), i, i+1)...), true
+	}
+	return sorted, true
+}
+
+// newColumn computes a key's numbers. byTask are all trials of the row, planned is
+// how many trials it has, or 0 when that is not known.
+func newColumn(key string, byTask [][]Trial, planned, askedK int) Column {
+	all, trusted := verdicts(key, byTask)
+	s := scaleOf(all)
+	c := Column{Key: key, Estimate: estimate(all, s)}
+	if e := estimate(trusted, s); e.N < c.N {
+		c.WithoutSuspect = &e
+	}
+	if c.N == 0 {
+		return c
+	}
+	if s.unit {
+		c.Solved = solved(all)
+		c.Bounds = bounds(all, planned-c.N)
+	}
+	if s.binary {
+		records, most := recordsOf(all)
+		ks := shownKs(most, askedK)
+		c.PassAtK, c.PassAllK = atK(records, ks, passAtK), atK(records, ks, passAllK)
+		unseen := len(byTask) - len(all) // tasks without any verdict
+		for i := range ks {
+			c.PassAtK[i].LeftOut += unseen
+			c.PassAllK[i].LeftOut += unseen
+		}
+	}
+	return c
+}
+
+// verdicts are the values of a key for each task that has one, of all verdicts
+// and of those that are not suspect. A verdict without the key, or with one that
+// is no number, is none: it is never 0.
+func verdicts(key string, byTask [][]Trial) (all, trusted [][]float64) {
+	for _, ts := range byTask {
+		var xs, ys []float64
+		for _, t := range ts {
+			n, ok := t.Rewards.Get(key)
+			if !ok || !t.Valid || math.IsNaN(n.Value) || math.IsInf(n.Value, 0) {
+				continue
+			}
+			xs = append(xs, n.Value)
+			if !t.Suspect {
+				ys = append(ys, n.Value)
+			}
+		}
+		if len(xs) > 0 {
+			all = append(all, xs)
+		}
+		if len(ys) > 0 {
+			trusted = append(trusted, ys)
+		}
+	}
+	return all, trusted
+}
+
+func solved(tasks [][]float64) *Solved {
+	var s Solved
+	for _, xs := range tasks {
+		full := 0
+		for _, x := range xs {
+			if x == 1 {
+				full++
+			}
+		}
+		s.Trials += full
+		if full > 0 {
+			s.Tasks++
+		}
+	}
+	return &s
+}
+
+// bounds needs no tasks: every task has equally many planned attempts, so that
+// the mean over tasks, once complete, is the mean over trials.
+func bounds(tasks [][]float64, missing int) *Bounds {
+	if missing <= 0 {
+		return nil
+	}
+	n, sum := 0, 0.0
+	for _, xs := range tasks {
+		n += len(xs)
+		sum += total(xs)
+	}
+	planned := float64(n + missing)
+	return &Bounds{Low: sum / planned, High: (sum + float64(missing)) / planned, Missing: missing}
+}
+
+func recordsOf(tasks [][]float64) (records []record, most int) {
+	for _, xs := range tasks {
+		records = append(records, record{attempts: len(xs), successes: int(total(xs))})
+		most = max(most, len(xs))
+	}
+	return records, most
+}

@@ -1,0 +1,116 @@
+package stats
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"harborgate/trials"
+)
+
+// Counts say what became of trials. Every planned one is in exactly one of
+// Graded, Ungraded, Unblamed, Cancelled and Pending.
+type Counts struct {
+	Planned   int                  `json:"planned"`
+	Graded    int                  `json:"graded"`    // have a verdict that counts
+	Ungraded  map[trials.Blame]int `json:"ungraded"`  // ended without one, by blame; all blames are there
+	Unblamed  int                  `json:"unblamed"`  // ended without one and without blame: verification was off, or Harbor wrote the file
+	Cancelled int                  `json:"cancelled"` // on request
+	Pending   int                  `json:"pending"`   // have no result: they run, wait, or never started
+	Coverage  *float64             `json:"coverage"`  // graded of planned
+
+	Suspect int            `json:"suspect"` // of the graded ones
+	Doubts  map[string]int `json:"doubts"`  // suspect ones by code; one may have several
+
+	Retries int `json:"retries"` // tries beyond the first
+	Retried int `json:"retried"` // trials that needed one
+}
+
+func count(group []Trial, planned int) Counts {
+	c := Counts{Planned: max(planned, len(group)), Ungraded: map[trials.Blame]int{}, Doubts: map[string]int{}}
+	for _, b := range trials.Blames() {
+		c.Ungraded[b] = 0
+	}
+	for _, t := range group {
+		c.add(t)
+	}
+	c.Pending = c.Planned - len(group)
+	if c.Planned > 0 {
+		c.Coverage = finite(float64(c.Graded) / float64(c.Planned))
+	}
+	return c
+}
+
+func (c *Counts) add(t Trial) {
+	switch {
+	case t.Valid:
+		c.Graded++
+		c.doubt(t)
+	case t.Cancelled:
+		c.Cancelled++
+	case t.Blame == trials.BlameNone:
+		c.Unblamed++
+	default:
+		c.Ungraded[t.Blame]++
+	}
+	if t.Tries > 1 {
+		c.Retried++
+		c.Retries += t.Tries - 1
+	}
+}
+
+func (c *Counts) doubt(t Trial) {
+	if !t.Suspect {
+		return
+	}
+	c.Suspect++
+	for _, code := range slices.Compact(slices.Sorted(slices.Values(t.Doubts))) {
+		c.Doubts[code]++
+	}
+}
+
+// Failure is an exception and the trials that had it. A trial that has a verdict
+// all the same (its agent ran out of time, say) counts here and among the graded.
+type Failure struct {
+	Exception string       `json:"exception"` // "" for no verdict without a reason
+	Blame     trials.Blame `json:"blame"`     // "" when cancelled, or not known
+	N         int          `json:"n"`
+	Graded    int          `json:"graded"`
+	Trials    []string     `json:"trials"` // names, in order
+}
+
+func failures(group []Trial) []Failure {
+	type kind struct {
+		exception string
+		blame     trials.Blame
+	}
+	found := map[kind]*Failure{}
+	for _, t := range group {
+		if t.Exception == "" && t.Valid {
+			continue
+		}
+		k := kind{t.Exception, t.Blame}
+		if found[k] == nil {
+			found[k] = &Failure{Exception: t.Exception, Blame: t.Blame}
+		}
+		f := found[k]
+		f.N++
+		f.Trials = append(f.Trials, t.Name)
+		if t.Valid {
+			f.Graded++
+		}
+	}
+	out := make([]Failure, 0, len(found))
+	for f := range maps.Values(found) {
+		slices.Sort(f.Trials)
+		out = append(out, *f)
+	}
+	order := map[trials.Blame]int{trials.BlameNone: len(trials.Blames())}
+	for i, b := range trials.Blames() {
+		order[b] = i
+	}
+	slices.SortFunc(out, func(a, b Failure) int {
+		return cmp.Or(cmp.Compare(order[a.Blame], order[b.Blame]), cmp.Compare(b.N, a.N), cmp.Compare(a.Exception, b.Exception))
+	})
+	return out
+}

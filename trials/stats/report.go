@@ -1,0 +1,165 @@
+package stats
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"harborgate/trials"
+)
+
+// Key names the trials that share a row: one arm on one data set.
+type Key struct {
+	Agent   string `json:"agent"`
+	Model   string `json:"model,omitempty"` // absent when the agent has none
+	Dataset string `json:"dataset"`
+}
+
+// Key is the row that the trial belongs to.
+func (t Trial) Key() Key { return Key{t.Agent, t.Model, t.Dataset} }
+
+func compareKeys(a, b Key) int {
+	return cmp.Or(cmp.Compare(a.Dataset, b.Dataset), cmp.Compare(a.Agent, b.Agent), cmp.Compare(a.Model, b.Model))
+}
+
+// Plan is what a job set out to run, and how its numbers are wanted. A job that
+// has not ended is reported like one that has: what is planned and has no result
+// is pending.
+type Plan struct {
+	Trials int // of the whole job
+	// ByKey says how many belong to each row. Without it the trials that have no
+	// result belong to the only row; when there are several, they are unplaced.
+	ByKey map[Key]int
+	// RewardKey is the main key. "" is "reward", or the only one.
+	RewardKey string
+	K         int           // a k of pass@k to show beside the usual ones; 0 is none
+	Wall      time.Duration // from the job's start to its end, or until now
+}
+
+// Report is the numbers of a job. Its JSON is stable: members may be added.
+// What is not known is null, never 0; times are in seconds, costs in US dollars.
+type Report struct {
+	Counts
+	// Unplaced are planned trials without result, of rows that are not known.
+	Unplaced int      `json:"unplaced,omitempty"`
+	WallSec  *float64 `json:"wall_sec"`
+	Rows     []Row    `json:"rows"` // by data set, agent, model
+}
+
+// Row is the numbers of an arm on a data set.
+type Row struct {
+	Key
+	Counts
+	// AtLeast says that more trials may be planned for this row than it counts.
+	AtLeast  bool `json:"at_least,omitempty"`
+	Tasks    int  `json:"n_tasks"`    // that have a result
+	Attempts int  `json:"n_attempts"` // of the task that has most results
+
+	MainKey  *string   `json:"main_key"` // null when several keys are equals
+	Rewards  []Column  `json:"rewards"`  // the main key first, then by name
+	Failures []Failure `json:"failures"` // by blame, then by number
+
+	Cost          Amount   `json:"cost_usd"`
+	CostPerSolved *float64 `json:"cost_usd_per_solved_task"` // failed attempts included
+	InputTokens   Amount   `json:"input_tokens"`             // cached ones included
+	CacheTokens   Amount   `json:"cache_tokens"`
+	OutputTokens  Amount   `json:"output_tokens"`
+
+	Duration Spread      `json:"duration_sec"` // of whole trials
+	Phases   []PhaseTime `json:"phases"`
+	Waiting  Waiting     `json:"waiting"`
+}
+
+// New computes the numbers of a job from the trials that ended, each once, with
+// the result of its last try.
+func New(all []Trial, plan Plan) Report {
+	groups := map[Key][]Trial{}
+	for key := range plan.ByKey {
+		groups[key] = nil
+	}
+	for _, t := range all {
+		groups[t.Key()] = append(groups[t.Key()], t)
+	}
+	r := Report{Counts: count(all, plan.Trials), Rows: []Row{}, Unplaced: max(plan.Trials-len(all), 0)}
+	if plan.Wall > 0 {
+		r.WallSec = new(plan.Wall.Seconds())
+	}
+	planned := func(key Key) int {
+		if plan.ByKey == nil && len(groups) == 1 {
+			return plan.Trials
+		}
+		return plan.ByKey[key]
+	}
+	for key, group := range groups {
+		r.Unplaced -= max(planned(key)-len(group), 0)
+	}
+	r.Unplaced = max(r.Unplaced, 0)
+	for _, key := range slices.SortedFunc(maps.Keys(groups), compareKeys) {
+		r.Rows = append(r.Rows, newRow(key, groups[key], planned(key), r.Unplaced > 0, plan))
+	}
+	return r
+}
+
+func newRow(key Key, group []Trial, planned int, atLeast bool, plan Plan) Row {
+	r := Row{
+		Key: key, Counts: count(group, planned), AtLeast: atLeast, Rewards: []Column{}, Failures: failures(group),
+		Cost:         amount(group, func(u trials.Usage) *float64 { return u.CostUSD }),
+		InputTokens:  amount(group, func(u trials.Usage) *float64 { return float(u.InputTokens) }),
+		CacheTokens:  amount(group, func(u trials.Usage) *float64 { return float(u.CacheTokens) }),
+		OutputTokens: amount(group, func(u trials.Usage) *float64 { return float(u.OutputTokens) }),
+		Duration:     spread(durations(group)), Phases: phaseTimes(group), Waiting: waiting(group),
+	}
+	byTask := tasksOf(group)
+	r.Tasks = len(byTask)
+	for _, ts := range byTask {
+		r.Attempts = max(r.Attempts, len(ts))
+	}
+	known := r.Planned
+	if atLeast {
+		known = 0
+	}
+	keys, hasMain := orderKeys(rewardKeys(graded(group)), plan.RewardKey)
+	for _, k := range keys {
+		r.Rewards = append(r.Rewards, newColumn(k, byTask, known, plan.K))
+	}
+	if hasMain {
+		r.MainKey = &keys[0]
+		r.CostPerSolved = perSolved(r.Cost, r.Rewards[0].Solved)
+	}
+	return r
+}
+
+// Main is the column that stands for the row, or nil.
+func (r *Row) Main() *Column {
+	if r.MainKey == nil {
+		return nil
+	}
+	return &r.Rewards[0]
+}
+
+func graded(group []Trial) []Trial {
+	var out []Trial
+	for _, t := range group {
+		if t.Valid {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+// tasksOf splits trials by task, in the order in which tasks appear.
+func tasksOf(group []Trial) [][]Trial {
+	at := map[string]int{}
+	var out [][]Trial
+	for _, t := range group {
+		i, seen := at[t.Task]
+		if !seen {
+			i = len(out)
+			at[t.Task] = i
+			out = append(out, nil)
+		}
+		out[i] = append(out[i], t)
+	}
+	return out
+}
