@@ -1,17 +1,373 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"unicode/utf8"
 
 	"harborgate/internal/app"
+	"harborgate/trials"
+	"harborgate/trials/stats"
 )
 
-// writeSummary prints the numbers of a finished job.
+// reportOf is what --json prints as the report of a job: a stats.Report.
+func reportOf(s app.Summary) any { return numbersOf(s) }
+
+func numbersOf(s app.Summary) stats.Report {
+	plan := stats.Plan{Trials: s.Planned}
+	end := s.Result.FinishedAt
+	if end == nil {
+		end = s.Result.UpdatedAt
+	}
+	if begin := s.Result.StartedAt; begin != nil && end != nil {
+		plan.Wall = end.Sub(begin.Time)
+	}
+	return stats.New(s.Trials, plan)
+}
+
+// writeSummary prints the numbers of a job, also of one that still runs: a block
+// for each data set and arm, then whose fault it was that verdicts are missing. It
+// is made for 80 columns and for logs. No mean stands without the number of its
+// verdicts and of the trials that were planned.
 func writeSummary(w io.Writer, s app.Summary) {
-	for _, t := range s.Trials {
-		fmt.Fprintln(w, t.Name, t.Rewards, t.Valid, t.Exception, t.Duration)
+	p := summary{w: w, job: s.Result, report: numbersOf(s)}
+	if len(p.report.Rows) > 1 {
+		p.overview()
+	}
+	for i := range p.report.Rows {
+		p.row(&p.report.Rows[i])
+	}
+	p.failures()
+	if x := s.Result.Harborgate; x != nil {
+		p.list("Left out, invalid", x.InvalidTasks)
+		p.list("Not cleaned up, `harbor cleanup` tries again", x.CleanupFailed)
+	}
+	p.total()
+}
+
+// What is listed at most; --json has all.
+const (
+	mostExamples = 3  // trials of an exception
+	mostListed   = 10 // tasks, leftovers, reward keys and values
+)
+
+// columns is the width that lines are broken for.
+const columns = 80
+
+// labelWidth is that of the longest label and a gap.
+const labelWidth = 13
+
+// summary prints one job.
+type summary struct {
+	w      io.Writer
+	job    trials.JobResult
+	report stats.Report
+	begun  bool // something was printed
+}
+
+// section prints a heading, after an empty line.
+func (p *summary) section(heading string) {
+	if p.begun {
+		fmt.Fprintln(p.w)
+	}
+	p.begun = true
+	fmt.Fprintln(p.w, heading)
+}
+
+// line prints parts behind a label, broken between parts where it gets too long.
+func (p *summary) line(label string, parts ...string) {
+	p.broken(label, labelWidth, " · ", parts)
+}
+
+func (p *summary) broken(label string, indent int, separator string, parts []string) {
+	row := ""
+	flush := func() {
+		fmt.Fprintf(p.w, "  %-*s%s\n", indent, label, row)
+		label, row = "", ""
+	}
+	for _, part := range parts {
+		switch {
+		case row == "":
+			row = part
+		case 2+indent+utf8.RuneCountInString(row+separator+part) <= columns:
+			row += separator + part
+		default:
+			flush()
+			row = part
+		}
+	}
+	if row != "" {
+		flush()
 	}
 }
 
-func reportOf(s app.Summary) any { return s.Trials }
+// overview compares the rows at a glance.
+func (p *summary) overview() {
+	p.section(fmt.Sprintf("%d arms and data sets", len(p.report.Rows)))
+	w := tabwriter.NewWriter(p.w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "  \tMEAN\t95 % INTERVAL\tCOVERAGE")
+	for i := range p.report.Rows {
+		r := &p.report.Rows[i]
+		mean, interval := stats.Unknown, stats.Unknown
+		if c := r.Main(); c != nil {
+			mean, interval = c.Text(), c.Interval.Text()
+		}
+		const titleWidth = 29 // what the others leave of a line
+		fmt.Fprintf(w, "  %s\t%s\t%s\t%s\n", clip(r.Title(), titleWidth), mean, interval, r.Words()[0])
+	}
+	_ = w.Flush() // as with every print here, who reads has gone
+}
+
+// row prints the block of an arm on a data set.
+func (p *summary) row(r *stats.Row) {
+	p.section(r.Title())
+	if len(r.Rewards) == 0 {
+		p.line("reward", append([]string{"mean " + stats.Unknown}, r.Words()...)...)
+	}
+	for i := range r.Rewards {
+		if i == mostListed {
+			p.line("", fmt.Sprintf("and %d more keys, see --json", len(r.Rewards)-i))
+			break
+		}
+		p.column(r, &r.Rewards[i])
+	}
+	p.suspects(r)
+	p.usage(r)
+	p.times(r)
+	if r.Retries > 0 {
+		p.line("retries", fmt.Sprintf("%d, in %s", r.Retries, plural(r.Retried, "trial")))
+	}
+	if e := p.job.Stats.Evals[stats.Trial{Agent: r.Agent, Model: r.Model, Dataset: r.Dataset}.Eval()]; e != nil {
+		p.counts(e)
+	}
+}
+
+// column prints what one reward key came to.
+func (p *summary) column(r *stats.Row, c *stats.Column) {
+	parts := append([]string{"mean " + c.Text()}, r.Words()...)
+	if c.N < r.Graded {
+		parts = slices.Insert(parts, 1, fmt.Sprintf("n = %d that have this key", c.N))
+	}
+	p.line(clip(c.Key, labelWidth), parts...)
+	if c.Interval != nil {
+		p.line("", "95 % interval "+c.Interval.Text(), methods[c.Interval.Method]+", n = "+plural(c.Tasks, "task"))
+	}
+	if b := c.Bounds; b != nil {
+		p.line("", fmt.Sprintf("%.3f if the missing %d were 0, %.3f if they were 1", b.Low, b.Missing, b.High))
+	}
+	if r.Attempts > 1 {
+		p.line("", atKTexts("pass@", c.PassAtK)...)
+		p.line("", atKTexts("pass^", c.PassAllK)...)
+	}
+}
+
+var methods = map[string]string{stats.MethodWilson: "Wilson", stats.MethodT: "t"}
+
+func atKTexts(name string, at []stats.AtK) []string {
+	var out []string
+	for _, a := range at {
+		if a.K == 1 {
+			continue // that is the mean
+		}
+		text := fmt.Sprintf("%s%d %s (n = %s", name, a.K, stats.MeanText(a.Value), plural(a.Tasks, "task"))
+		if a.LeftOut > 0 {
+			text += fmt.Sprintf(", %d left out", a.LeftOut)
+		}
+		out = append(out, text+")")
+	}
+	return out
+}
+
+// suspects says how many verdicts are doubtful, why, and what the mean is without.
+func (p *summary) suspects(r *stats.Row) {
+	if r.Suspect == 0 {
+		return
+	}
+	parts := []string{fmt.Sprintf("%d of %d graded", r.Suspect, r.Graded)}
+	codes := slices.SortedFunc(maps.Keys(r.Doubts), func(a, b string) int {
+		return cmp.Or(cmp.Compare(r.Doubts[b], r.Doubts[a]), cmp.Compare(a, b))
+	})
+	for _, code := range codes {
+		parts = append(parts, fmt.Sprintf("%d %s", r.Doubts[code], code))
+	}
+	p.line("suspect", parts...)
+	for _, c := range r.Rewards[:min(len(r.Rewards), mostListed)] {
+		if e := c.WithoutSuspect; e != nil {
+			p.line("", fmt.Sprintf("%s without them: mean %s (n = %d)", c.Key, e.Text(), e.N))
+		}
+	}
+}
+
+// usage prints cost and tokens, as far as agents report them.
+func (p *summary) usage(r *stats.Row) {
+	if r.Cost.N > 0 {
+		p.line("cost", r.Cost.Text(stats.MoneyText), spreadText(r.Cost.Spread, stats.MoneyText))
+		if m := r.Main(); r.CostPerSolved != nil && m != nil {
+			prefix := ""
+			if r.Cost.AtLeast {
+				prefix = "≥ "
+			}
+			p.line("", fmt.Sprintf("%s%s for each solved task (n = %d)", prefix, stats.MoneyText(r.CostPerSolved), m.Solved.Tasks))
+		}
+	}
+	var parts []string
+	for _, x := range []struct {
+		name   string
+		amount stats.Amount
+	}{{"in", r.InputTokens}, {"of them cached", r.CacheTokens}, {"out", r.OutputTokens}} {
+		if x.amount.N > 0 {
+			parts = append(parts, fmt.Sprintf("%s %s (n = %d)", x.amount.Text(stats.CountText), x.name, x.amount.N))
+		}
+	}
+	p.line("tokens", parts...)
+}
+
+// phaseLabels are the phases that take a line.
+var phaseLabels = map[trials.Phase]string{
+	trials.PhaseEnvironmentSetup: "environment", trials.PhaseAgentSetup: "agent setup",
+	trials.PhaseAgentExecution: "agent", trials.PhaseVerifier: "verifier",
+}
+
+func (p *summary) times(r *stats.Row) {
+	if r.Duration.N > 0 {
+		p.line("time", spreadText(r.Duration, stats.SecondsText))
+	}
+	for _, t := range r.Phases {
+		if label, ok := phaseLabels[t.Phase]; ok {
+			p.line("  "+label, spreadText(t.Spread, stats.SecondsText))
+		}
+	}
+	if w := r.Waiting; w.Share != nil && w.SlotSec+w.ImageSec > 0 {
+		p.line("waiting", fmt.Sprintf("%.0f %% of the time", *w.Share*100),
+			stats.SecondsText(&w.SlotSec)+" for slots", stats.SecondsText(&w.ImageSec)+" for images", fmt.Sprintf("n = %d", w.N))
+	}
+}
+
+func spreadText(s stats.Spread, printed func(*float64) string) string {
+	return fmt.Sprintf("median %s, 90 %% %s (n = %d)", printed(s.Median), printed(s.P90), s.N)
+}
+
+// counts prints how often there was which reward and exception, as Harbor does.
+func (p *summary) counts(e *trials.EvalStats) {
+	w := tabwriter.NewWriter(p.w, 0, 0, 2, ' ', 0)
+	lines := 0
+	for _, key := range slices.Sorted(maps.Keys(e.RewardStats)) {
+		for i, value := range byValue(e.RewardStats[key]) {
+			if lines++; lines == 1 {
+				fmt.Fprintln(w, "\n  REWARD\t\tCOUNT")
+			}
+			if i == mostListed || lines > 2*mostListed {
+				fmt.Fprintf(w, "  %s\t…\t\n", clip(key, columns/2))
+				break
+			}
+			fmt.Fprintf(w, "  %s\t%s\t%d\n", clip(key, columns/2), value, len(e.RewardStats[key][value]))
+		}
+		if lines > 2*mostListed {
+			break
+		}
+	}
+	_ = w.Flush()
+	if len(e.ExceptionStats) == 0 {
+		return
+	}
+	fmt.Fprintln(w, "\n  EXCEPTION\tCOUNT")
+	for _, name := range slices.Sorted(maps.Keys(e.ExceptionStats)) {
+		fmt.Fprintf(w, "  %s\t%d\n", name, len(e.ExceptionStats[name]))
+	}
+	_ = w.Flush()
+}
+
+// byValue sorts printed numbers, the largest first.
+func byValue(rewards map[string][]string) []string {
+	number := func(s string) float64 {
+		f, _ := strconv.ParseFloat(s, 64) // they were numbers
+		return f
+	}
+	return slices.SortedFunc(maps.Keys(rewards), func(a, b string) int {
+		return cmp.Or(cmp.Compare(number(b), number(a)), cmp.Compare(a, b))
+	})
+}
+
+// failures prints whose doing exceptions and missing verdicts are, with examples.
+func (p *summary) failures() {
+	begun := false
+	for _, r := range p.report.Rows {
+		for _, f := range r.Failures {
+			if !begun {
+				p.section("Exceptions and missing verdicts, by blame")
+				begun = true
+			}
+			head := []string{blameText(f), cmp.Or(f.Exception, "no exception"), plural(f.N, "trial")}
+			if f.Graded > 0 {
+				head = append(head, fmt.Sprintf("%d graded all the same", f.Graded))
+			}
+			p.broken("", 0, " · ", head)
+			names := f.Trials
+			if more := len(names) - mostExamples; more > 0 {
+				names = append(slices.Clone(names[:mostExamples]), fmt.Sprintf("and %d more", more))
+			}
+			p.broken("", 2, "  ", names)
+		}
+	}
+}
+
+func blameText(f stats.Failure) string {
+	switch {
+	case f.Blame != trials.BlameNone:
+		return string(f.Blame)
+	case f.Exception == trials.ExcCancelled:
+		return "cancelled"
+	}
+	return "nobody blamed"
+}
+
+func (p *summary) list(heading string, what []string) {
+	if len(what) == 0 {
+		return
+	}
+	p.section(fmt.Sprintf("%s: %d", heading, len(what)))
+	for _, x := range what[:min(len(what), mostListed)] {
+		fmt.Fprintf(p.w, "  %s\n", x)
+	}
+	if more := len(what) - mostListed; more > 0 {
+		fmt.Fprintf(p.w, "  and %d more\n", more)
+	}
+}
+
+// total prints the whole job.
+func (p *summary) total() {
+	c, x := p.report.Counts, p.job.Harborgate
+	p.section("Job")
+	p.line("trials", c.Words()...)
+	if n := p.report.Unplaced; n > 0 {
+		p.line("", fmt.Sprintf("%d pending are in no block above: their arm is not known", n))
+	}
+	if p.report.WallSec != nil {
+		p.line("wall time", stats.SecondsText(p.report.WallSec))
+	}
+	switch {
+	case x != nil && x.Interrupted != "":
+		p.line("stopped", strings.TrimSpace(x.Interrupted), fmt.Sprintf("%d of %d trials never ended", c.Pending, c.Planned))
+	case p.job.FinishedAt == nil:
+		p.line("not ended", fmt.Sprintf("%d of %d trials have no result yet", c.Pending, c.Planned))
+	}
+	for _, r := range p.report.Rows {
+		if len(r.Rewards) > 0 {
+			p.line("± is", "the standard error over tasks; n counts what a number is made from")
+			return
+		}
+	}
+}
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
