@@ -42,7 +42,7 @@ install_mmdebstrap() {
   command -v mmdebstrap >/dev/null && return
   [[ $(id -u) -eq 0 ]] && command -v apt-get >/dev/null ||
     die "$1 could not be pulled, and making it needs root on Debian. Allow docker pull $1, or load it with docker load"
-  DEBIAN_FRONTEND=noninteractive apt-get -q -y -o DPkg::Lock::Timeout=300 install --no-install-recommends mmdebstrap >&2
+  DEBIAN_FRONTEND=noninteractive apt-get -qq -y -o Dpkg::Use-Pty=0 -o DPkg::Lock::Timeout=300 install --no-install-recommends mmdebstrap >&2
 }
 
 # make_image builds the smallest Debian with the packages of the recipe.

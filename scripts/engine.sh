@@ -70,7 +70,7 @@ stop() {
 
 # apt runs apt-get without questions and waits for whoever holds its locks.
 apt() {
-  DEBIAN_FRONTEND=noninteractive apt-get -q -y -o DPkg::Lock::Timeout=300 "$@" >&2
+  DEBIAN_FRONTEND=noninteractive apt-get -qq -y -o Dpkg::Use-Pty=0 -o DPkg::Lock::Timeout=300 "$@" >&2
 }
 
 # update repeats, because the lock of the package lists is not waited for.
