@@ -3,6 +3,7 @@ package fake
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"slices"
 	"strconv"
@@ -205,4 +206,14 @@ func (w *World) Left() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return len(w.boxes)
+}
+
+// Clear destroys all sandboxes.
+func (w *World) Clear() {
+	w.mu.Lock()
+	boxes := slices.Collect(maps.Values(w.boxes))
+	w.mu.Unlock()
+	for _, b := range boxes {
+		b.destroy()
+	}
 }

@@ -48,7 +48,7 @@ c=$(tr '\0' ' ' < $p/cmdline) 2>/dev/null; [ "$c" = "%s " ] && n=$((n+1)); done;
 
 // awaitMarks waits in the sandbox until as many run, and prints "ready".
 func awaitMarks(n, want int) string {
-	return fmt.Sprintf(`while [ "$(%s)" != %d ]; do sleep 0.02; done; echo ready`, countMarks(n), want)
+	return fmt.Sprintf(`while [ "$(%s)" != %d ]; do sleep 0.1; done; echo ready`, countMarks(n), want)
 }
 
 func (e *Env) wantMarks(ctx context.Context, sb providers.Sandbox, n, want int) {
@@ -115,12 +115,12 @@ func cancelIgnoresTerm(ctx context.Context, e *Env, sb providers.Sandbox) {
 }
 
 func cancelForking(ctx context.Context, e *Env, sb providers.Sandbox) {
-	// Each of the four replaces its child for ever; the marks come and go.
-	loop := `while :; do sleep 0.01; ( : & ) ; done`
-	r := e.start(ctx, sb, providers.Command{},
-		strings.Repeat("(trap '' TERM; "+loop+") & ", 4)+"echo ready; wait")
+	// Each of the four replaces its child for ever, so there is always one.
+	const count = `n=0; for p in /proc/[0-9]*; do
+c=$(tr '\0' ' ' < $p/cmdline) 2>/dev/null; [ "$c" = "sleep 0.03 " ] && n=$((n+1)); done; echo $n`
+	const fork = "(trap '' TERM; while :; do sleep 0.03; ( : & ); done) & "
+	r := e.start(ctx, sb, providers.Command{}, strings.Repeat(fork, 4)+"while [ \"$("+count+")\" = 0 ]; do sleep 0.1; done; echo ready; wait")
 	r.cancel()
-	count := `n=0; for p in /proc/[0-9]*; do c=$(tr '\0' ' ' < $p/cmdline) 2>/dev/null; [ "$c" = "sleep 0.01 " ] && n=$((n+1)); done; echo $n`
 	for range 3 {
 		e.Want(ctx, sb, count, "0\n")
 	}

@@ -9,6 +9,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"harborgate/providers"
@@ -84,12 +85,20 @@ func exposeNoNetwork(ctx context.Context, e *Env) {
 // when all have arrived.
 func exposeMany(ctx context.Context, e *Env, sb providers.Sandbox) {
 	const n = 16
-	var arrived sync.WaitGroup
-	arrived.Add(n)
+	var arrived atomic.Int32
+	all := make(chan struct{})
+	patient, cancel := context.WithTimeout(ctx, e.Prompt())
+	defer cancel()
 	port, _ := e.expose(ctx, sb, func(c net.Conn) {
-		arrived.Done()
-		arrived.Wait()
-		answerLine(c)
+		if arrived.Add(1) == n {
+			close(all)
+		}
+		select {
+		case <-all:
+			answerLine(c)
+		case <-patient.Done():
+			_ = c.Close()
+		}
 	})
 	script := fmt.Sprintf("for i in $(seq %d); do (%s) & done; wait", n, connect(port, "echo $i >&3; cat <&3"))
 	out := e.bash(ctx, sb, script)
@@ -197,6 +206,14 @@ func hold(arrived chan<- struct{}, ended chan<- error) func(net.Conn) {
 	}
 }
 
+func (e *Env) awaitArrival(arrived <-chan struct{}) {
+	select {
+	case <-arrived:
+	case <-time.After(e.Prompt()):
+		e.Fatalf("no connection reaches the host")
+	}
+}
+
 func (e *Env) awaitEnd(what string, ended <-chan error) {
 	select {
 	case err := <-ended:
@@ -212,7 +229,7 @@ func exposeClose(ctx context.Context, e *Env, sb providers.Sandbox) {
 	arrived, ended := make(chan struct{}, 1), make(chan error, 1)
 	port, closer := e.expose(ctx, sb, hold(arrived, ended))
 	r := e.start(ctx, sb, providers.Command{}, "exec bash -c '"+connect(port, "echo ready; cat <&3; echo ended")+"'")
-	<-arrived
+	e.awaitArrival(arrived)
 	if err := closer(); err != nil {
 		e.Errorf("close: %v", err)
 	}
@@ -232,7 +249,7 @@ func exposeDestroy(ctx context.Context, e *Env, sb providers.Sandbox) {
 	arrived, ended := make(chan struct{}, 1), make(chan error, 1)
 	port, closer := e.expose(ctx, sb, hold(arrived, ended))
 	r := e.start(ctx, sb, providers.Command{}, "exec bash -c '"+connect(port, "echo ready; cat <&3")+"'")
-	<-arrived
+	e.awaitArrival(arrived)
 	if err := sb.Destroy(ctx); err != nil {
 		e.Errorf("destroy: %v", err)
 	}
