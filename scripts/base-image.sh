@@ -76,5 +76,6 @@ ensure() { # name
   fi
 }
 
+docker version >/dev/null 2>&1 || die "no Docker Engine answers: run scripts/engine.sh first"
 [[ $# -gt 0 ]] || set -- debian:bookworm-slim
 for name in "$@"; do ensure "$name"; done

@@ -11,7 +11,7 @@
 #   engine.sh stop     stop the engine that step 2 or 3 started, and no other
 set -euo pipefail
 
-state=${XDG_STATE_HOME:-$HOME/.local/state}/harborgate/engine
+state=${XDG_STATE_HOME:-${HOME:-/root}/.local/state}/harborgate/engine
 pidfile=$state/pid
 [[ $(id -u) -eq 0 && -w /var/log ]] && log=/var/log/harborgate-dockerd.log || log=$state/dockerd.log
 
@@ -121,7 +121,7 @@ install() {
     codename=$(. /etc/os-release && echo "${VERSION_CODENAME:-}")
   fi
   [[ $id == debian ]] || die "no Docker Engine answers, and only Debian is set up by itself. Install Docker Engine 20.10 or later (https://docs.docker.com/engine/install/), start it, and repeat."
-  [[ $(id -u) -eq 0 ]] || die "no Docker Engine answers. Start it (sudo systemctl start docker), join its group (sudo usermod -aG docker $USER), or run this as root: it then installs the engine."
+  [[ $(id -u) -eq 0 ]] || die "no Docker Engine answers. Start it (sudo systemctl start docker), join its group (sudo usermod -aG docker $(id -un)), or run this as root: it then installs the engine."
   say "no Docker Engine here: installing one from Debian"
   update
   if [[ $codename == bookworm ]]; then
@@ -146,7 +146,7 @@ ensure() {
     if [[ -e /run/systemd/system ]]; then wait_for_answer 20 || true; fi
   fi
   if ! answers >/dev/null; then
-    [[ $(id -u) -eq 0 ]] || die "Docker is installed, and no engine answers. Start it: sudo systemctl start docker (or as root: $0). If it runs, join its group: sudo usermod -aG docker $USER"
+    [[ $(id -u) -eq 0 ]] || die "Docker is installed, and no engine answers. Start it: sudo systemctl start docker (or as root: $0). If it runs, join its group: sudo usermod -aG docker $(id -un)"
     start
   fi
   say "Docker Engine $(answers) answers"
