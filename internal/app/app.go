@@ -14,6 +14,7 @@ import (
 	"sync"
 
 	"harborgate/configs"
+	"harborgate/internal/atomicfile"
 	"harborgate/internal/shares"
 	"harborgate/providers"
 	"harborgate/snapshots"
@@ -120,7 +121,7 @@ func checkStateVersion(dir string) error {
 	b, err := os.ReadFile(path)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
-		return os.WriteFile(path, []byte(stateVersion), 0o600)
+		return atomicfile.Write(path, []byte(stateVersion), 0o600) // another process may read it right now
 	case err != nil:
 		return err
 	case string(b) != stateVersion:
