@@ -53,20 +53,34 @@ func hostID(state string) (string, error) {
 		return "", err
 	}
 	path := filepath.Join(state, "host")
-	id := uuid.NewString()
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err == nil {
-		_, err = f.WriteString(id)
-		return id, errors.Join(err, f.Close())
-	}
-	if !errors.Is(err, fs.ErrExist) {
-		return "", err
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		if err := makeHostID(path); err != nil {
+			return "", err
+		}
 	}
 	b, err := os.ReadFile(path)
 	if id := strings.TrimSpace(string(b)); id != "" || err != nil {
 		return id, err
 	}
 	return "", fmt.Errorf("%s is empty: remove it", path)
+}
+
+// makeHostID links a complete file into its place: of several processes that
+// start together the first wins, and none ever reads half of one.
+func makeHostID(path string) error {
+	f, err := os.CreateTemp(filepath.Dir(path), ".host-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	_, err = f.WriteString(uuid.NewString())
+	if err := errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	if err := os.Link(f.Name(), path); !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return nil
 }
 
 // Alive reports whether an owner of this host still runs. Only an owner whose
