@@ -7,8 +7,9 @@
 //	harbor-inside keepalive                                    sleeps until SIGTERM
 //	harbor-inside version
 //
-// Two more are for itself: "serve" is the daemon where PID 1 is somebody else's,
-// "supervise" stands between the daemon and one command.
+// Three more are for itself: "serve" is the daemon where PID 1 is somebody else's,
+// "supervise" stands between the daemon and one command, "watch" is what it
+// becomes when the command runs long.
 package main
 
 import (
@@ -30,6 +31,7 @@ func run(args []string) int {
 		"connect":   runConnect,
 		"serve":     runServe,
 		"supervise": runSupervise,
+		"watch":     runWatch,
 		"keepalive": runKeepalive,
 		"version":   runVersion,
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -45,7 +46,9 @@ func runSupervise([]string) (int, error) {
 	for fd := range controlFile {
 		_ = unix.Close(fd)
 	}
+	s.obeying = make(chan struct{})
 	go s.obey(frames)
+	time.AfterFunc(longRunning, s.slim)
 	s.reap()
 	return 0, nil
 }
@@ -56,41 +59,53 @@ type supervision struct {
 	main          int // pid of the command's own process
 	killLeftovers bool
 	killing       atomic.Bool
-	leftovers     atomic.Int64 // that were killed
+	leftovers     atomic.Int64  // that were killed
+	obeying       chan struct{} // closed when obey returns
+
+	mu     sync.Mutex // held while a child is taken, and while the process is replaced
+	report *insideproto.Exit
 }
 
 // reap collects children until there are none, and reports the main one's end.
 func (s *supervision) reap() {
-	var report *insideproto.Exit
 	for {
-		var status unix.WaitStatus
-		pid, err := unix.Wait4(-1, &status, unix.WALL, nil)
+		err := unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WNOWAIT|unix.WALL, nil)
 		switch {
 		case errors.Is(err, unix.EINTR):
 			continue
 		case err != nil: // ECHILD: no process of the command is left
-			if report != nil {
-				report.Leftovers = int(s.leftovers.Load())
-				report.Gone = true
-				s.report(*report)
+			if s.report != nil {
+				s.report.Leftovers = int(s.leftovers.Load())
+				s.report.Gone = true
+				s.send(*s.report)
 			}
 			return
-		case pid != s.main:
-			continue
 		}
-		exit := exitOf(status)
-		report = &exit
-		if s.killLeftovers && s.killing.CompareAndSwap(false, true) {
-			go killTrees(s.below, func() { s.leftovers.Add(1) })
-		}
-		if !s.killing.Load() {
-			s.report(exit)
-			report = nil
-		}
+		s.take()
 	}
 }
 
-func (s *supervision) report(exit insideproto.Exit) {
+// take takes one child that has ended.
+func (s *supervision) take() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var status unix.WaitStatus
+	pid, err := unix.Wait4(-1, &status, unix.WALL|unix.WNOHANG, nil)
+	if err != nil || pid != s.main {
+		return
+	}
+	exit := exitOf(status)
+	s.report = &exit
+	if s.killLeftovers && s.killing.CompareAndSwap(false, true) {
+		go killTrees(s.below, func() { s.leftovers.Add(1) })
+	}
+	if !s.killing.Load() {
+		s.send(exit)
+		s.report = nil
+	}
+}
+
+func (s *supervision) send(exit insideproto.Exit) {
 	_ = insideproto.WriteRecord(s.control, insideproto.FrameExit, exit)
 }
 
@@ -104,9 +119,13 @@ func exitOf(status unix.WaitStatus) insideproto.Exit {
 
 // obey kills the command when the daemon says so, or is gone.
 func (s *supervision) obey(frames *insideproto.FrameReader) {
+	defer close(s.obeying)
 	for {
 		var k insideproto.Kill
 		t, p, err := frames.Next()
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			return // see slim
+		}
 		if err == nil && (t != insideproto.FrameKill || insideproto.ParseRecord(p, &k) != nil) {
 			continue
 		}
@@ -159,5 +178,5 @@ func (s *supervision) failed(err error) {
 		return
 	}
 	fmt.Fprintf(os.Stderr, "harbor-inside: %v\n", err)
-	s.report(insideproto.Exit{Code: int(code), Gone: true})
+	s.send(insideproto.Exit{Code: int(code), Gone: true})
 }

@@ -147,6 +147,9 @@ func benchSession(ctx context.Context, w *workbench) ([]figure, error) {
 	}, nil
 }
 
+// settle is how long commands run before the helper is weighed.
+const settle = 3 * time.Second
+
 // helperMemory adds up the proportional memory of all harbor-inside processes
 // while n commands run. The one that measures is counted too.
 func helperMemory(ctx context.Context, s providers.Sandbox, n int) (float64, error) {
@@ -161,6 +164,7 @@ func helperMemory(ctx context.Context, s providers.Sandbox, n int) (float64, err
 	for range n {
 		<-ready
 	}
+	time.Sleep(settle) // commands that run count, not those that start
 	var out strings.Builder
 	_, err := s.Exec(ctx, providers.Command{User: "root", Stdout: &out, Args: []string{"sh", "-c",
 		`for p in /proc/[0-9]*; do case $(readlink $p/exe) in /.harbor/*) grep '^Pss:' $p/smaps_rollup;; esac; done`}})

@@ -10,9 +10,9 @@ import (
 	"harborgate/providers"
 )
 
-// maxMemory is what the companion may take from a sandbox with 20 running
+// maxMemory is what, once they run for more than a second, the companion may take from a sandbox with 20 running
 // commands: the sum of proportional set sizes, in KiB.
-const maxMemory = 24 << 10
+const maxMemory = 21 << 10
 
 func TestContainerMemoryOfTheCompanion(t *testing.T) {
 	t.Parallel()
@@ -34,7 +34,7 @@ func TestContainerMemoryOfTheCompanion(t *testing.T) {
 		var once sync.Once
 		ended.Go(func() {
 			_, _ = s.Exec(ctx, providers.Command{
-				Args: []string{"sh", "-c", "echo; exec sleep 1000"}, Stdout: onWrite(func() { once.Do(started.Done) }),
+				Args: []string{"sh", "-c", "sleep 2; echo; exec sleep 1000"}, Stdout: onWrite(func() { once.Do(started.Done) }),
 			})
 		})
 	}
