@@ -10,8 +10,8 @@ import (
 	"harborgate/providers"
 )
 
-// maxMemory is what, once they run for more than a second, the companion may take from a sandbox with 20 running
-// commands: the sum of proportional set sizes, in KiB.
+// maxMemory is what the companion may take from a sandbox with 20 commands that
+// have run for more than a second: the sum of proportional set sizes, in KiB.
 const maxMemory = 21 << 10
 
 func TestContainerMemoryOfTheCompanion(t *testing.T) {
