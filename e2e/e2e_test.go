@@ -1,35 +1,35 @@
 // Package e2e runs scenarios against the real programs and a real Docker Engine.
-// A scenario is a file in testdata/script; adding one means adding a file.
+// A scenario is a file in testdata/script, or in testdata/full when it is slow;
+// adding one means adding a file. The reports that a scenario reproduces are in
+// its name.
 //
 // Commands beyond testscript's own:
 //
-//	jq FILE EXPR            EXPR, in jq's language, must give true
-//	golden CASE DIR         DIR must look like Harbor's output in testdata/harbor-0.26/CASE
-//	sandboxes N             N sandboxes of this scenario exist now
-//	canary KEY              KEY is nowhere in the scenario's directory, plain or encoded
-//	signal NAME SIGNAL      sends a signal to a background harbor (exec harbor … &NAME&)
+//	task DIR…               completes a task of the archive with a Dockerfile, an
+//	                        instruction, a solution and tests that give 1
+//	code N PROGRAM ARG…     runs a program, which must exit with N
+//	jq FILE EXPR            EXPR, in jq's language, must give true; of a .jsonl file
+//	                        it gets the array of its lines
 //	has FILE REGEXP         every file that matches the pattern contains the expression
+//	bytes FILE N            the file has N bytes, or at most as many with <N
 //	await FILE TEXT         waits until a file contains a text
+//	signal JOB SIGNAL       sends a signal to the harbor that runs a job
+//	memory N                waits for background programs; none may have had more MiB
+//	sandboxes N             N sandboxes of this scenario exist now
+//	golden CASE DIR         DIR must look like Harbor's output in testdata/harbor-0.26/CASE
+//	canary KEY              KEY is nowhere in the scenario's directory, plain or encoded
 package e2e
 
 import (
 	"context"
-	"encoding/base64"
-	"encoding/json"
 	"fmt"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"runtime"
-	"strconv"
-	"strings"
-	"syscall"
 	"testing"
 	"time"
 
-	"github.com/itchyny/gojq"
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"harborgate/providers"
@@ -62,29 +62,41 @@ func TestMain(m *testing.M) {
 
 func TestScenarios(t *testing.T) {
 	t.Parallel()
-	testscript.Run(t, testscript.Params{
-		Dir:                 "testdata/script",
+	testscript.Run(t, scenarios("testdata/script"))
+}
+
+// TestScenariosFull runs what takes more than some twenty seconds, for
+// `make test-full`.
+func TestScenariosFull(t *testing.T) {
+	t.Parallel()
+	if os.Getenv("HARBOR_TEST_FULL") == "1" {
+		testscript.Run(t, scenarios("testdata/full"))
+	}
+}
+
+func scenarios(dir string) testscript.Params {
+	return testscript.Params{
+		Dir:                 dir,
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Setup:               setUp,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"jq": jq, "golden": golden, "sandboxes": sandboxes, "canary": canary, "signal": signalJob, "await": await, "has": has,
+			"await": await, "bytes": size, "canary": canary, "code": code, "golden": golden, "has": has, "jq": jq,
+			"memory": memory, "sandboxes": sandboxes, "signal": signalJob, "task": completeTask,
 		},
-	})
+	}
 }
 
-// setUp gives a scenario its own state and cache, and tasks/: those that Harbor's
-// output in testdata comes from.
+// setUp gives a scenario its own state and cache. $GOLDEN is where Harbor's output
+// is, and the tasks that it comes from.
 func setUp(e *testscript.Env) error {
 	e.Setenv("PATH", bin+string(os.PathListSeparator)+e.Getenv("PATH"))
 	e.Setenv("HOME", filepath.Join(e.WorkDir, "home"))
 	e.Setenv("XDG_STATE_HOME", filepath.Join(e.WorkDir, ".state"))
 	e.Setenv("XDG_CACHE_HOME", filepath.Join(e.WorkDir, ".cache"))
 	e.Setenv("DOCKER_HOST", os.Getenv("DOCKER_HOST"))
+	e.Setenv("GOLDEN", mustAbs("testdata/harbor-0.26"))
 	e.Defer(func() { removeAll(e) })
-	if err := os.CopyFS(filepath.Join(e.WorkDir, "tasks"), os.DirFS("testdata/harbor-0.26/tasks")); err != nil {
-		return err
-	}
 	return os.MkdirAll(filepath.Join(e.WorkDir, "home"), 0o755)
 }
 
@@ -125,131 +137,4 @@ func list(ctx context.Context, state string) (*docker.Provider, []providers.Reso
 		return p, nil
 	}
 	return p, found
-}
-
-func sandboxes(ts *testscript.TestScript, neg bool, args []string) {
-	if len(args) != 1 {
-		ts.Fatalf("usage: sandboxes N")
-	}
-	want, err := strconv.Atoi(args[0])
-	ts.Check(err)
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	p, found := list(ctx, filepath.Join(ts.Getenv("WORK"), ".state"))
-	if p != nil {
-		defer p.Close()
-	}
-	if (len(found) == want) == neg {
-		ts.Fatalf("%d sandboxes: %v", len(found), found)
-	}
-}
-
-func jq(ts *testscript.TestScript, neg bool, args []string) {
-	if len(args) != 2 {
-		ts.Fatalf("usage: jq FILE EXPR")
-	}
-	query, err := gojq.Parse(args[1])
-	ts.Check(err)
-	for _, file := range glob(ts, args[0]) {
-		var input any
-		ts.Check(json.Unmarshal([]byte(ts.ReadFile(file)), &input))
-		iter := query.Run(input)
-		got, ok := iter.Next()
-		if err, bad := got.(error); bad {
-			ts.Fatalf("%s: %v", file, err)
-		}
-		if (ok && got == true) == neg {
-			ts.Fatalf("%s: %s gave %v\n%s", file, args[1], got, ts.ReadFile(file))
-		}
-	}
-}
-
-// glob expands a pattern below the scenario's directory; "stdout" is itself.
-func glob(ts *testscript.TestScript, pattern string) []string {
-	if pattern == "stdout" || pattern == "stderr" {
-		return []string{pattern}
-	}
-	found, err := filepath.Glob(ts.MkAbs(pattern))
-	ts.Check(err)
-	if len(found) == 0 {
-		ts.Fatalf("%s: nothing matches", pattern)
-	}
-	return found
-}
-
-// has searches files by pattern; a negated one must not contain the expression.
-func has(ts *testscript.TestScript, neg bool, args []string) {
-	if len(args) != 2 {
-		ts.Fatalf("usage: has FILE REGEXP")
-	}
-	re, err := regexp.Compile("(?m)" + args[1])
-	ts.Check(err)
-	for _, file := range glob(ts, args[0]) {
-		if text := ts.ReadFile(file); re.MatchString(text) == neg {
-			ts.Fatalf("%s:\n%s", file, text)
-		}
-	}
-}
-
-// canary looks for a secret in every file, plain and in the usual encodings.
-func canary(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) < 1 {
-		ts.Fatalf("usage: canary KEY [SKIP…]")
-	}
-	key := args[0]
-	forms := []string{key, base64.StdEncoding.EncodeToString([]byte(key)), url.QueryEscape(key)}
-	err := filepath.WalkDir(ts.Getenv("WORK"), func(path string, d os.DirEntry, err error) error {
-		if err != nil || !d.Type().IsRegular() {
-			return err
-		}
-		for _, skip := range args[1:] {
-			if ok, _ := filepath.Match(skip, filepath.Base(path)); ok {
-				return nil
-			}
-		}
-		b, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		for _, f := range forms {
-			if strings.Contains(string(b), f) {
-				return fmt.Errorf("%s holds the secret", path)
-			}
-		}
-		return nil
-	})
-	ts.Check(err)
-}
-
-func signalJob(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 2 {
-		ts.Fatalf("usage: signal NAME SIGNAL")
-	}
-	sig := map[string]syscall.Signal{"INT": syscall.SIGINT, "TERM": syscall.SIGTERM, "HUP": syscall.SIGHUP, "KILL": syscall.SIGKILL}[args[1]]
-	var holder struct{ PID int }
-	ts.Check(json.Unmarshal([]byte(ts.ReadFile(filepath.Join(args[0], ".lock"))), &holder))
-	ts.Check(syscall.Kill(holder.PID, sig))
-}
-
-// await looks again every few milliseconds: a file has no way to tell.
-func await(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 2 {
-		ts.Fatalf("usage: await FILE TEXT")
-	}
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	deadline := time.After(2 * time.Minute)
-	for {
-		found, _ := filepath.Glob(ts.MkAbs(args[0]))
-		for _, f := range found {
-			if b, err := os.ReadFile(f); err == nil && strings.Contains(string(b), args[1]) {
-				return
-			}
-		}
-		select {
-		case <-tick.C:
-		case <-deadline:
-			ts.Fatalf("%s never contained %q", args[0], args[1])
-		}
-	}
 }
