@@ -10,6 +10,7 @@
 package docker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -139,6 +140,9 @@ func (p *Provider) ask(ctx context.Context) (*facts, error) {
 		return p.facts, nil
 	}
 	ping, err := p.engine.Ping(ctx)
+	if err != nil && ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
 	if err != nil {
 		return nil, p.fail("check", "", unreachable(err, p.engine.DaemonHost()))
 	}
@@ -148,7 +152,7 @@ func (p *Provider) ask(ctx context.Context) (*facts, error) {
 	}
 	info, err := p.engine.Info(ctx)
 	if err != nil {
-		return nil, p.fail("check", "", err)
+		return nil, p.fail("check", "", cmp.Or(ctx.Err(), err)) // the client hides a context's end here
 	}
 	if info.OSType != "linux" {
 		return nil, providers.Errorf(providers.KindUnsupported, "check",
