@@ -61,7 +61,7 @@ const (
 const columns = 80
 
 // labelWidth is that of the longest label and a gap.
-const labelWidth = 13
+const labelWidth = 14
 
 // summary prints one job.
 type summary struct {
@@ -69,6 +69,7 @@ type summary struct {
 	job    trials.JobResult
 	report stats.Report
 	begun  bool // something was printed
+	spread bool // a ± was
 }
 
 // section prints a heading, after an empty line.
@@ -118,10 +119,20 @@ func (p *summary) overview() {
 		if c := r.Main(); c != nil {
 			mean, interval = c.Text(), c.Interval.Text()
 		}
-		const titleWidth = 29 // what the others leave of a line
-		fmt.Fprintf(w, "  %s\t%s\t%s\t%s\n", clip(r.Title(), titleWidth), mean, interval, r.Words()[0])
+		fmt.Fprintf(w, "  %s\t%s\t%s\t%s\n", ending(r.Title()), mean, interval, r.Words()[0])
 	}
-	_ = w.Flush() // as with every print here, who reads has gone
+	_ = w.Flush() // as with every print here: when it fails, nobody reads any more
+}
+
+// titleWidth is what the numbers of the overview leave of a line.
+const titleWidth = 28
+
+// ending keeps the end of a long title: the model tells rows apart best.
+func ending(title string) string {
+	if r := []rune(title); len(r) > titleWidth {
+		return "…" + string(r[len(r)-titleWidth+1:])
+	}
+	return title
 }
 
 // row prints the block of an arm on a data set.
@@ -150,16 +161,22 @@ func (p *summary) row(r *stats.Row) {
 
 // column prints what one reward key came to.
 func (p *summary) column(r *stats.Row, c *stats.Column) {
+	p.spread = p.spread || c.StandardError != nil
 	parts := append([]string{"mean " + c.Text()}, r.Words()...)
 	if c.N < r.Graded {
-		parts = slices.Insert(parts, 1, fmt.Sprintf("n = %d that have this key", c.N))
+		parts = slices.Insert(parts, 1, fmt.Sprintf("n = %d", c.N))
 	}
-	p.line(clip(c.Key, labelWidth), parts...)
+	label := c.Key
+	if utf8.RuneCountInString(label) >= labelWidth {
+		p.broken("", 0, "", []string{clip(label, columns-2)})
+		label = ""
+	}
+	p.line(label, parts...)
 	if c.Interval != nil {
 		p.line("", "95 % interval "+c.Interval.Text(), methods[c.Interval.Method]+", n = "+plural(c.Tasks, "task"))
 	}
 	if b := c.Bounds; b != nil {
-		p.line("", fmt.Sprintf("%.3f if the missing %d were 0, %.3f if they were 1", b.Low, b.Missing, b.High))
+		p.line("", fmt.Sprintf("bounds %.3f to %.3f with the %d missing as 0 or as 1", b.Low, b.High, b.Missing))
 	}
 	if r.Attempts > 1 {
 		p.line("", atKTexts("pass@", c.PassAtK)...)
@@ -255,32 +272,38 @@ func spreadText(s stats.Spread, printed func(*float64) string) string {
 
 // counts prints how often there was which reward and exception, as Harbor does.
 func (p *summary) counts(e *trials.EvalStats) {
-	w := tabwriter.NewWriter(p.w, 0, 0, 2, ' ', 0)
-	lines := 0
+	var rewards, exceptions []string
 	for _, key := range slices.Sorted(maps.Keys(e.RewardStats)) {
-		for i, value := range byValue(e.RewardStats[key]) {
-			if lines++; lines == 1 {
-				fmt.Fprintln(w, "\n  REWARD\t\tCOUNT")
-			}
-			if i == mostListed || lines > 2*mostListed {
-				fmt.Fprintf(w, "  %s\t…\t\n", clip(key, columns/2))
-				break
-			}
-			fmt.Fprintf(w, "  %s\t%s\t%d\n", clip(key, columns/2), value, len(e.RewardStats[key][value]))
-		}
-		if lines > 2*mostListed {
-			break
+		for _, value := range byValue(e.RewardStats[key]) {
+			rewards = append(rewards, fmt.Sprintf("%s\t%s\t%d", clip(key, columns/2), value, len(e.RewardStats[key][value])))
 		}
 	}
-	_ = w.Flush()
-	if len(e.ExceptionStats) == 0 {
+	for _, name := range slices.Sorted(maps.Keys(e.ExceptionStats)) {
+		exceptions = append(exceptions, fmt.Sprintf("%s\t%d", name, len(e.ExceptionStats[name])))
+	}
+	p.table("REWARD\t\tCOUNT", rewards)
+	p.table("EXCEPTION\tCOUNT", exceptions)
+}
+
+// table prints rows whose cells end with tabs, unless there are none.
+func (p *summary) table(head string, rows []string) {
+	if len(rows) == 0 {
 		return
 	}
-	fmt.Fprintln(w, "\n  EXCEPTION\tCOUNT")
-	for _, name := range slices.Sorted(maps.Keys(e.ExceptionStats)) {
-		fmt.Fprintf(w, "  %s\t%d\n", name, len(e.ExceptionStats[name]))
+	w := tabwriter.NewWriter(p.w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "\n  "+head)
+	for _, row := range rows[:min(len(rows), mostListed)] {
+		fmt.Fprintln(w, "  "+row)
 	}
 	_ = w.Flush()
+	p.more(len(rows))
+}
+
+// more says how many of so many are not listed.
+func (p *summary) more(n int) {
+	if n > mostListed {
+		fmt.Fprintf(p.w, "  and %d more, see --json\n", n-mostListed)
+	}
 }
 
 // byValue sorts printed numbers, the largest first.
@@ -335,9 +358,7 @@ func (p *summary) list(heading string, what []string) {
 	for _, x := range what[:min(len(what), mostListed)] {
 		fmt.Fprintf(p.w, "  %s\n", x)
 	}
-	if more := len(what) - mostListed; more > 0 {
-		fmt.Fprintf(p.w, "  and %d more\n", more)
-	}
+	p.more(len(what))
 }
 
 // total prints the whole job.
@@ -353,15 +374,12 @@ func (p *summary) total() {
 	}
 	switch {
 	case x != nil && x.Interrupted != "":
-		p.line("stopped", strings.TrimSpace(x.Interrupted), fmt.Sprintf("%d of %d trials never ended", c.Pending, c.Planned))
+		p.line("stopped", strings.TrimSpace(x.Interrupted), fmt.Sprintf("%d of %d trials have no result", c.Pending, c.Planned))
 	case p.job.FinishedAt == nil:
 		p.line("not ended", fmt.Sprintf("%d of %d trials have no result yet", c.Pending, c.Planned))
 	}
-	for _, r := range p.report.Rows {
-		if len(r.Rewards) > 0 {
-			p.line("± is", "the standard error over tasks; n counts what a number is made from")
-			return
-		}
+	if p.spread {
+		p.broken("", 0, "", []string{"± is the standard error over tasks, n the number of values behind a number."})
 	}
 }
 

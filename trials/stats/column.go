@@ -10,7 +10,8 @@ type Column struct {
 	Key string `json:"key"`
 	Estimate
 	// Bounds are the mean if all that is missing were 0, and if it were 1. Null
-	// when nothing is, or when rewards are not within 0 and 1.
+	// when nothing is, when rewards are not within 0 and 1, and for keys beside the
+	// main one.
 	Bounds *Bounds `json:"bounds"`
 	// WithoutSuspect leaves suspect verdicts out. Null when there are none.
 	WithoutSuspect *Estimate `json:"without_suspect"`
@@ -52,9 +53,9 @@ func orderKeys(sorted []string, wanted string) (keys []string, hasMain bool) {
 	return sorted, true
 }
 
-// newColumn computes a key's numbers. byTask are all trials of the row, planned is
-// how many trials it has, or 0 when that is not known.
-func newColumn(key string, byTask [][]Trial, planned, askedK int) Column {
+// newColumn computes a key's numbers, without bounds. byTask are all trials of the
+// row.
+func newColumn(key string, byTask [][]*Trial, askedK int) Column {
 	all, trusted := verdicts(key, byTask)
 	s := scaleOf(all)
 	c := Column{Key: key, Estimate: estimate(all, s)}
@@ -66,7 +67,6 @@ func newColumn(key string, byTask [][]Trial, planned, askedK int) Column {
 	}
 	if s.unit {
 		c.Solved = solved(all)
-		c.Bounds = bounds(all, planned-c.N)
 	}
 	if s.binary {
 		records, most := recordsOf(all)
@@ -84,7 +84,7 @@ func newColumn(key string, byTask [][]Trial, planned, askedK int) Column {
 // verdicts are the values of a key for each task that has one, of all verdicts
 // and of those that are not suspect. A verdict without the key, or with one that
 // is no number, is none: it is never 0.
-func verdicts(key string, byTask [][]Trial) (all, trusted [][]float64) {
+func verdicts(key string, byTask [][]*Trial) (all, trusted [][]float64) {
 	for _, ts := range byTask {
 		var xs, ys []float64
 		for _, t := range ts {
@@ -124,19 +124,16 @@ func solved(tasks [][]float64) *Solved {
 	return &s
 }
 
-// bounds needs no tasks: every task has equally many planned attempts, so that
-// the mean over tasks, once complete, is the mean over trials.
-func bounds(tasks [][]float64, missing int) *Bounds {
-	if missing <= 0 {
-		return nil
+// bound says how far the verdicts that are missing of the planned ones could move
+// the mean. It needs no tasks: each has equally many planned attempts, so that the
+// mean over tasks, once complete, is the mean over trials.
+func (c *Column) bound(planned int) {
+	missing := planned - c.N
+	if missing <= 0 || c.Solved == nil || c.TrialMean == nil {
+		return
 	}
-	n, sum := 0, 0.0
-	for _, xs := range tasks {
-		n += len(xs)
-		sum += total(xs)
-	}
-	planned := float64(n + missing)
-	return &Bounds{Low: sum / planned, High: (sum + float64(missing)) / planned, Missing: missing}
+	sum := *c.TrialMean * float64(c.N)
+	c.Bounds = &Bounds{Low: sum / float64(planned), High: (sum + float64(missing)) / float64(planned), Missing: missing}
 }
 
 func recordsOf(tasks [][]float64) (records []record, most int) {

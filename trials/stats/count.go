@@ -26,7 +26,7 @@ type Counts struct {
 	Retried int `json:"retried"` // trials that needed one
 }
 
-func count(group []Trial, planned int) Counts {
+func count(group []*Trial, planned int) Counts {
 	c := Counts{Planned: max(planned, len(group)), Ungraded: map[trials.Blame]int{}, Doubts: map[string]int{}}
 	for _, b := range trials.Blames() {
 		c.Ungraded[b] = 0
@@ -41,7 +41,7 @@ func count(group []Trial, planned int) Counts {
 	return c
 }
 
-func (c *Counts) add(t Trial) {
+func (c *Counts) add(t *Trial) {
 	switch {
 	case t.Valid:
 		c.Graded++
@@ -59,7 +59,7 @@ func (c *Counts) add(t Trial) {
 	}
 }
 
-func (c *Counts) doubt(t Trial) {
+func (c *Counts) doubt(t *Trial) {
 	if !t.Suspect {
 		return
 	}
@@ -79,7 +79,7 @@ type Failure struct {
 	Trials    []string     `json:"trials"` // names, in order
 }
 
-func failures(group []Trial) []Failure {
+func failures(group []*Trial) []Failure {
 	type kind struct {
 		exception string
 		blame     trials.Blame

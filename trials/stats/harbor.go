@@ -1,6 +1,7 @@
 package stats
 
 import (
+	"maps"
 	"slices"
 
 	"harborgate/trials"
@@ -11,8 +12,9 @@ import (
 // retries are the caller's to fill in.
 func Harbor(all []Trial, metrics []trials.MetricConfig) trials.JobStats {
 	s := trials.JobStats{Completed: len(all), Evals: map[string]*trials.EvalStats{}}
-	groups := map[string][]Trial{}
-	for _, t := range all {
+	groups := map[string][]*Trial{}
+	for i := range all {
+		t := &all[i]
 		groups[t.Eval()] = append(groups[t.Eval()], t)
 		if t.Exception != "" {
 			s.Errored++
@@ -47,11 +49,11 @@ func plus[T int64 | float64](a, b *T) *T {
 	return &sum
 }
 
-func eval(group []Trial, metrics []trials.MetricConfig) *trials.EvalStats {
+func eval(group []*Trial, metrics []trials.MetricConfig) *trials.EvalStats {
 	e := &trials.EvalStats{
 		PassAtK: map[string]trials.Float{}, RewardStats: map[string]map[string][]string{}, ExceptionStats: map[string][]string{},
 	}
-	var valid []Trial
+	var valid []*Trial
 	printed := map[string]map[float64]string{} // equal values share the first one's print
 	for _, t := range group {
 		if t.Exception != "" {
@@ -93,7 +95,7 @@ var aggregates = map[string]func([]float64) float64{
 
 // metricValues has an object per metric: under the metric's name when there is
 // one reward key at most, else under each key. A key that a trial lacks is 0.
-func metricValues(valid []Trial, metrics []trials.MetricConfig) []map[string]trials.Float {
+func metricValues(valid []*Trial, metrics []trials.MetricConfig) []map[string]trials.Float {
 	if len(metrics) == 0 {
 		metrics = []trials.MetricConfig{{Type: "mean"}}
 	}
@@ -117,20 +119,21 @@ func metricValues(valid []Trial, metrics []trials.MetricConfig) []map[string]tri
 	return out
 }
 
-func rewardKeys(ts []Trial) []string {
-	var keys []string
+// rewardKeys are all keys of verdicts that count, sorted.
+func rewardKeys(ts []*Trial) []string {
+	keys := map[string]bool{}
 	for _, t := range ts {
+		if !t.Valid {
+			continue
+		}
 		for _, r := range t.Rewards {
-			if !slices.Contains(keys, r.Key) {
-				keys = append(keys, r.Key)
-			}
+			keys[r.Key] = true
 		}
 	}
-	slices.Sort(keys)
-	return keys
+	return slices.Sorted(maps.Keys(keys))
 }
 
-func column(ts []Trial, key string) []float64 {
+func column(ts []*Trial, key string) []float64 {
 	out := make([]float64, len(ts))
 	for i, t := range ts {
 		n, _ := t.Rewards.Get(key)

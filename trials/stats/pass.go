@@ -84,7 +84,7 @@ func passAllK(n, c, k int) float64 {
 }
 
 // harborPassAtK is empty unless every verdict is one key that is 0 or 1.
-func harborPassAtK(valid []Trial) map[string]trials.Float {
+func harborPassAtK(valid []*Trial) map[string]trials.Float {
 	out := map[string]trials.Float{}
 	at := map[string]int{}
 	var records []record // in order, so that sums come out alike

@@ -74,14 +74,17 @@ type Row struct {
 // New computes the numbers of a job from the trials that ended, each once, with
 // the result of its last try.
 func New(all []Trial, plan Plan) Report {
-	groups := map[Key][]Trial{}
+	groups := map[Key][]*Trial{}
 	for key := range plan.ByKey {
 		groups[key] = nil
 	}
-	for _, t := range all {
+	every := make([]*Trial, len(all))
+	for i := range all {
+		t := &all[i]
+		every[i] = t
 		groups[t.Key()] = append(groups[t.Key()], t)
 	}
-	r := Report{Counts: count(all, plan.Trials), Rows: []Row{}, Unplaced: max(plan.Trials-len(all), 0)}
+	r := Report{Counts: count(every, plan.Trials), Rows: []Row{}, Unplaced: max(plan.Trials-len(all), 0)}
 	if plan.Wall > 0 {
 		r.WallSec = new(plan.Wall.Seconds())
 	}
@@ -101,7 +104,7 @@ func New(all []Trial, plan Plan) Report {
 	return r
 }
 
-func newRow(key Key, group []Trial, planned int, atLeast bool, plan Plan) Row {
+func newRow(key Key, group []*Trial, planned int, atLeast bool, plan Plan) Row {
 	r := Row{
 		Key: key, Counts: count(group, planned), AtLeast: atLeast, Rewards: []Column{}, Failures: failures(group),
 		Cost:         amount(group, func(u trials.Usage) *float64 { return u.CostUSD }),
@@ -115,13 +118,14 @@ func newRow(key Key, group []Trial, planned int, atLeast bool, plan Plan) Row {
 	for _, ts := range byTask {
 		r.Attempts = max(r.Attempts, len(ts))
 	}
-	known := r.Planned
-	if atLeast {
-		known = 0
-	}
-	keys, hasMain := orderKeys(rewardKeys(graded(group)), plan.RewardKey)
-	for _, k := range keys {
-		r.Rewards = append(r.Rewards, newColumn(k, byTask, known, plan.K))
+	keys, hasMain := orderKeys(rewardKeys(group), plan.RewardKey)
+	for i, k := range keys {
+		c := newColumn(k, byTask, plan.K)
+		// Who lacks a verdict lacks the main key; of the others nobody knows.
+		if !atLeast && (i == 0 || !hasMain) {
+			c.bound(r.Planned)
+		}
+		r.Rewards = append(r.Rewards, c)
 	}
 	if hasMain {
 		r.MainKey = &keys[0]
@@ -138,20 +142,10 @@ func (r *Row) Main() *Column {
 	return &r.Rewards[0]
 }
 
-func graded(group []Trial) []Trial {
-	var out []Trial
-	for _, t := range group {
-		if t.Valid {
-			out = append(out, t)
-		}
-	}
-	return out
-}
-
 // tasksOf splits trials by task, in the order in which tasks appear.
-func tasksOf(group []Trial) [][]Trial {
+func tasksOf(group []*Trial) [][]*Trial {
 	at := map[string]int{}
-	var out [][]Trial
+	var out [][]*Trial
 	for _, t := range group {
 		i, seen := at[t.Task]
 		if !seen {

@@ -34,7 +34,7 @@ type Amount struct {
 	Spread
 }
 
-func amount(group []Trial, of func(trials.Usage) *float64) Amount {
+func amount(group []*Trial, of func(trials.Usage) *float64) Amount {
 	var a Amount
 	var known []float64
 	for _, t := range group {
@@ -76,7 +76,7 @@ type PhaseTime struct {
 }
 
 // phaseTimes are in the order of the phases.
-func phaseTimes(group []Trial) []PhaseTime {
+func phaseTimes(group []*Trial) []PhaseTime {
 	out := []PhaseTime{}
 	for _, p := range trials.Phases() {
 		var xs []float64
@@ -93,7 +93,7 @@ func phaseTimes(group []Trial) []PhaseTime {
 }
 
 // durations are of the trials that know when they began and ended.
-func durations(group []Trial) []float64 {
+func durations(group []*Trial) []float64 {
 	var xs []float64
 	for _, t := range group {
 		if t.Duration > 0 {
@@ -112,7 +112,7 @@ type Waiting struct {
 	Share    *float64 `json:"share"` // of all time from queue to end
 }
 
-func waiting(group []Trial) Waiting {
+func waiting(group []*Trial) Waiting {
 	w := Waiting{N: len(group)}
 	var slot, image, all time.Duration
 	for _, t := range group {

@@ -63,12 +63,12 @@ func significant(x float64, least int) string {
 	return strconv.FormatFloat(x, 'f', decimals, 64)
 }
 
-// MoneyText prints US dollars: cents, and two significant digits below a cent.
+// MoneyText prints US dollars: cents, and at least two significant digits.
 func MoneyText(x *float64) string {
 	switch {
 	case x == nil:
 		return Unknown
-	case *x < 0.01:
+	case *x < 0.1:
 		return "$" + significant(*x, 2)
 	}
 	return "$" + strconv.FormatFloat(*x, 'f', 2, 64)
