@@ -41,13 +41,23 @@ func (s *socket) write(stop <-chan struct{}, b []byte) (int, error) { return s.o
 func (s *socket) close()                                            { _ = s.Close() }
 
 func (s *socket) Read(b []byte) (int, error) {
-	n, err := s.in.read(s.rd.passed(), b)
+	n, err := before(s.rd.passed(), b, s.in.read)
 	return n, s.explain(err)
 }
 
 func (s *socket) Write(b []byte) (int, error) {
-	n, err := s.out.write(s.wr.passed(), b)
+	n, err := before(s.wr.passed(), b, s.out.write)
 	return n, s.explain(err)
+}
+
+// before does nothing once stop is closed, even if there would be no wait.
+func before(stop <-chan struct{}, b []byte, do func(<-chan struct{}, []byte) (int, error)) (int, error) {
+	select {
+	case <-stop:
+		return 0, errStopped
+	default:
+		return do(stop, b)
+	}
 }
 
 func (s *socket) explain(err error) error {
