@@ -307,62 +307,6 @@ func TestPassAtKLeavesTasksOut(t *testing.T) {
 	}
 }
 
-func TestCostIsAtLeastWhatIsKnown(t *testing.T) {
-	t.Parallel()
-	cost := func(task string, reward float64, usd *float64) Trial {
-		x := verdict(task, reward)
-		x.Usage.CostUSD = usd
-		return x
-	}
-	for _, c := range []struct {
-		name  string
-		all   []Trial
-		total string
-		each  string
-	}{
-		{"all known", []Trial{cost("a", 1, new(0.25)), cost("b", 0, new(0.75))}, "$1.00", "$1.00"},
-		{"some known", []Trial{cost("a", 1, new(0.25)), cost("b", 0, nil)}, "≥ $0.25", "$0.25"},
-		{"none known", []Trial{cost("a", 1, nil)}, "–", "–"},
-		{"free", []Trial{cost("a", 1, new(0.0))}, "$0.00", "$0.00"},
-		{"none solved", []Trial{cost("a", 0, new(0.5))}, "$0.50", "–"},
-		{"of a task, once", []Trial{cost("a", 1, new(0.5)), cost("a", 1, new(0.5))}, "$1.00", "$1.00"},
-	} {
-		r := onlyRow(t, New(c.all, Plan{Trials: len(c.all)}))
-		if got := r.Cost.Text(MoneyText); got != c.total || MoneyText(r.CostPerSolved) != c.each {
-			t.Errorf("%s: %s, %s for each solved; want %s, %s", c.name, got, MoneyText(r.CostPerSolved), c.total, c.each)
-		}
-	}
-	again := cost("a", 1, new(0.5))
-	again.Tries = 3
-	r := onlyRow(t, New([]Trial{again}, Plan{Trials: 1}))
-	if !r.Cost.AtLeast || r.Retries != 2 || r.Retried != 1 {
-		t.Errorf("what earlier tries cost is not known: %+v", r)
-	}
-}
-
-func TestTimes(t *testing.T) {
-	t.Parallel()
-	var all []Trial
-	for i, sec := range []int{1, 2, 3, 4, 10} {
-		x := verdict(fmt.Sprint(i), 1)
-		x.Duration, x.Waited, x.Snapshot = time.Duration(sec)*time.Second, 2*time.Second, time.Second
-		x.Phases = map[trials.Phase]time.Duration{trials.PhaseVerifier: time.Second, trials.PhaseAgentExecution: time.Duration(sec) * time.Second}
-		all = append(all, x)
-	}
-	all = append(all, missing("z", trials.BlameTask, "XError")) // never began
-	r := New(all, Plan{Trials: 6, Wall: 90 * time.Second})
-	row := onlyRow(t, r)
-	if diff := cmp.Diff(Spread{N: 5, Median: new(3.0), P90: new(7.6000000000000005)}, row.Duration); diff != "" {
-		t.Error(diff)
-	}
-	if len(row.Phases) != 2 || row.Phases[0].Phase != trials.PhaseAgentExecution || row.Phases[0].N != 5 || *row.Phases[1].P90 != 1 {
-		t.Errorf("%+v", row.Phases)
-	}
-	if diff := cmp.Diff(Waiting{N: 6, SlotSec: 10, ImageSec: 5, Share: new(0.5)}, row.Waiting); diff != "" || *r.WallSec != 90 {
-		t.Error(diff)
-	}
-}
-
 // TestRowsAndUnplacedTrials holds that planned trials of rows that are not known
 // are seen, and never make a row look complete.
 func TestRowsAndUnplacedTrials(t *testing.T) {

@@ -152,3 +152,55 @@ func TestQuantileVectors(t *testing.T) {
 		}
 	}
 }
+
+func TestMcNemarVectors(t *testing.T) {
+	t.Parallel()
+	for _, c := range some(t, readVectors(t).McNemar) {
+		if got := mcnemar(c.OnlyA, c.OnlyB); !near(got, c.P) {
+			t.Errorf("%d against %d: p = %v, want %v", c.OnlyA, c.OnlyB, got, c.P)
+		}
+	}
+}
+
+func TestSignFlipVectors(t *testing.T) {
+	t.Parallel()
+	v := readVectors(t)
+	for _, c := range some(t, v.SignFlip) {
+		p, exact := signFlip(c.Differences, 1)
+		if !near(p, c.P) || !exact || !near(meanOf(c.Differences), c.Mean) {
+			t.Errorf("%v: p = %v, want %v", c.Differences, p, c.P)
+		}
+	}
+	// Wilcoxon's test is the same of signed ranks.
+	for _, c := range some(t, v.Wilcoxon) {
+		if p, _ := signFlip(signedRanks(c.A, c.B), 1); !near(p, c.P) {
+			t.Errorf("%v against %v: p = %v, want %v", c.A, c.B, p, c.P)
+		}
+	}
+}
+
+// signedRanks have no ties to care for.
+func signedRanks(a, b []float64) []float64 {
+	ranks := make([]float64, len(a))
+	for i := range a {
+		d := a[i] - b[i]
+		for j := range a {
+			if math.Abs(a[j]-b[j]) <= math.Abs(d) {
+				ranks[i]++
+			}
+		}
+		ranks[i] = math.Copysign(ranks[i], d)
+	}
+	return ranks
+}
+
+func TestHolmVectors(t *testing.T) {
+	t.Parallel()
+	for _, c := range some(t, readVectors(t).Holm) {
+		for i, got := range holm(c.P) {
+			if !near(got, c.Adjusted[i]) {
+				t.Errorf("%v: %v, want %v", c.P, holm(c.P), c.Adjusted)
+			}
+		}
+	}
+}
