@@ -25,6 +25,8 @@ type Kind struct {
 	// AnyOption takes kwargs that are not listed and ignores them, as Harbor
 	// does for its two built-in agents.
 	AnyOption bool `json:"-"`
+	// Thinks is set for agents that a task's tool servers and skills are for.
+	Thinks bool `json:"-"`
 
 	make func(in Input, kw map[string]string) (Agent, error)
 }
@@ -39,7 +41,7 @@ type Input struct {
 // Kinds lists the agents that are built, in order of their names.
 func Kinds() []Kind {
 	return []Kind{
-		{Name: "command", Doc: "any shell command or script of yours", Options: commandOptions,
+		{Name: "command", Doc: "any shell command or script of yours", Options: commandOptions, Thinks: true,
 			make: func(in Input, kw map[string]string) (Agent, error) { return newCommand(in.Config, kw) }},
 		{Name: "nop", Doc: "does nothing", AnyOption: true,
 			make: func(Input, map[string]string) (Agent, error) { return nop{}, nil }},
@@ -85,11 +87,35 @@ func New(in Input) (Agent, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := kind.refuse(in.Config); err != nil {
+		return nil, err
+	}
 	kw, err := kind.kwargs(in.Config.Kwargs)
 	if err != nil {
 		return nil, err
 	}
 	return kind.make(in, kw)
+}
+
+// refuse names settings that the agent would not use: none is silently ignored.
+func (k Kind) refuse(c trials.AgentConfig) error {
+	for _, s := range []struct {
+		name string
+		set  bool
+	}{
+		{"base_url (--base-url)", c.BaseURL != nil},
+		{"model_api_key_name (--api-key-name)", c.ModelAPIKeyName != nil},
+		{"model_api_format (--api-format)", c.ModelAPIFormat != nil},
+		{"skills", len(c.Skills) > 0},
+		{"mcp_servers", len(c.MCPServers) > 0},
+		{"resume_trajectory", c.ResumeTrajectory},
+		{"load_trajectory", c.LoadTrajectory != nil},
+	} {
+		if s.set {
+			return fmt.Errorf("agent %s does not use %s: leave it out, or choose another agent", k.Name, s.name)
+		}
+	}
+	return nil
 }
 
 func (k Kind) kwargs(given map[string]any) (map[string]string, error) {
@@ -128,7 +154,8 @@ func modelInfo(c trials.AgentConfig) *trials.ModelInfo {
 		return nil
 	}
 	provider, name, ok := strings.Cut(*c.ModelName, "/")
-	if !ok {
+	if !ok || c.SkipModelParsing {
+		provider = *c.ModelName
 		return &trials.ModelInfo{Name: provider}
 	}
 	return &trials.ModelInfo{Name: name, Provider: &provider}

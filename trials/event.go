@@ -18,15 +18,17 @@ const (
 	EventQueued     EventType = "queued"      // {task}
 	EventPlaced     EventType = "placed"      // {provider, reason}
 	EventBuildStart EventType = "build-start" // {key, task}
-	EventBuildEnd   EventType = "build-end"   // {key, cached, dur_ms, error}
-	EventStart      EventType = "start"
-	EventPhaseStart EventType = "phase-start" // {phase}
-	EventPhaseEnd   EventType = "phase-end"   // {phase, dur_ms, error}
-	EventRetry      EventType = "retry"       // {exception, wait_ms}
-	EventNote       EventType = "note"        // {code, message}
-	EventEnd        EventType = "end"         // {rewards, reward_valid, exception, blame}
-	EventCancel     EventType = "cancel"
-	EventRemoved    EventType = "removed" // {sandbox, dur_ms, error}
+	// EventBuildProgress is {key, done, of}: it goes to listeners, not into the file.
+	EventBuildProgress EventType = "build-progress"
+	EventBuildEnd      EventType = "build-end" // {key, cached, dur_ms, error}
+	EventStart         EventType = "start"
+	EventPhaseStart    EventType = "phase-start" // {phase}
+	EventPhaseEnd      EventType = "phase-end"   // {phase, dur_ms, error}
+	EventRetry         EventType = "retry"       // {exception, wait_ms}
+	EventNote          EventType = "note"        // {code, message}
+	EventEnd           EventType = "end"         // {rewards, reward_valid, exception, blame}
+	EventCancel        EventType = "cancel"
+	EventRemoved       EventType = "removed" // {sandbox, dur_ms, error}
 )
 
 // Event is one line of events.jsonl. Seq grows by one per line of a job.

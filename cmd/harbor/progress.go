@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -115,8 +116,9 @@ type runningTrial struct {
 }
 
 type runningBuild struct {
-	title string
-	since time.Time
+	title    string
+	since    time.Time
+	done, of int // steps
 }
 
 func newJobState(total int) *jobState {
@@ -137,7 +139,7 @@ type eventData struct {
 	Exception string
 	Blame     string
 	Message   string
-	Code      string
+	Done, Of  int
 }
 
 // apply takes one event and returns the line that it is worth, if any.
@@ -154,7 +156,12 @@ func (s *jobState) apply(e trials.Event) string {
 			t.phase = d.Phase
 		}
 	case trials.EventBuildStart:
-		s.builds[d.Key] = runningBuild{d.Title, e.Time}
+		s.builds[d.Key] = runningBuild{title: d.Title, since: e.Time}
+	case trials.EventBuildProgress:
+		if b, ok := s.builds[d.Key]; ok {
+			b.done, b.of = d.Done, d.Of
+			s.builds[d.Key] = b
+		}
 	case trials.EventBuildEnd:
 		delete(s.builds, d.Key)
 		if !d.Cached || d.Error != "" {
@@ -250,8 +257,9 @@ func (s *jobState) render(now time.Time, quiet bool) []string {
 		}
 		out = append(out, "  "+strings.Join(parts, " · "))
 	}
-	for _, b := range s.builds {
-		out = append(out, fmt.Sprintf("  %7s  image of %s", now.Sub(b.since).Round(time.Second), b.title))
+	for _, key := range slices.Sorted(maps.Keys(s.builds)) {
+		b := s.builds[key]
+		out = append(out, fmt.Sprintf("  %7s  image of %s  %s", now.Sub(b.since).Round(time.Second), b.title, b.bar()))
 	}
 	for i, name := range names {
 		if i == mostShown {
@@ -264,15 +272,26 @@ func (s *jobState) render(now time.Time, quiet bool) []string {
 	return out
 }
 
-func (s *jobState) headline(now time.Time) string {
-	const width = 20
-	filled := 0
-	if s.total > 0 {
-		filled = width * s.done / s.total
+// bar shows the steps of a build, as far as the builder numbers them.
+func (b runningBuild) bar() string {
+	if b.of == 0 {
+		return ""
 	}
-	b := fmt.Sprintf("%s%s %d/%d  %s", strings.Repeat("█", filled), strings.Repeat("░", width-filled), s.done, s.total, now.Sub(s.started).Round(time.Second))
+	return fmt.Sprintf("%s step %d of %d", bar(b.done, b.of, 10), b.done, b.of)
+}
+
+func bar(done, of, width int) string {
+	filled := 0
+	if of > 0 {
+		filled = width * done / of
+	}
+	return strings.Repeat("█", filled) + strings.Repeat("░", width-filled)
+}
+
+func (s *jobState) headline(now time.Time) string {
+	b := fmt.Sprintf("%s %d/%d  %s", bar(s.done, s.total, 20), s.done, s.total, now.Sub(s.started).Round(time.Second))
 	if s.graded > 0 {
-		b += fmt.Sprintf("  mean %.3f (%d graded)", s.sum/float64(s.graded), s.graded)
+		b += fmt.Sprintf("  mean %.3f (%d of %d graded)", s.sum/float64(s.graded), s.graded, s.done)
 	}
 	for _, blame := range trials.Blames() {
 		if n := s.ungraded[string(blame)]; n > 0 {

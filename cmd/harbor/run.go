@@ -88,10 +88,7 @@ func validate(cfg trials.JobConfig) error {
 			errs = append(errs, err)
 		}
 	}
-	if err := app.CheckEnvironment(cfg.Environment); err != nil {
-		errs = append(errs, err)
-	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, app.CheckJob(cfg))...)
 }
 
 func (o *runOptions) print(cfg trials.JobConfig) error {

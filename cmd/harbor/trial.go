@@ -91,7 +91,7 @@ func (o *trialOptions) apply(cfg *trials.TrialConfig) error {
 	if cfg.InstallOnly {
 		cfg.Verifier.Disable = true
 	}
-	errs := []error{err, app.CheckEnvironment(cfg.Environment)}
+	errs := []error{err, app.CheckTrial(*cfg)}
 	for _, e := range cfg.Validate() {
 		errs = append(errs, e)
 	}

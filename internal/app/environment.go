@@ -1,13 +1,16 @@
 package app
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"harborgate/tasks"
 	"harborgate/trials"
 	"harborgate/trials/runner"
+	"harborgate/trials/stats"
 )
 
 // EnvironmentName is the provider that a configuration asks for.
@@ -18,17 +21,56 @@ func EnvironmentName(c trials.EnvironmentConfig) string {
 	return *c.Type
 }
 
-// CheckEnvironment finds what no trial could run with.
+// CheckJob finds what no trial of a job could do, so that nothing is silently
+// left out.
+func CheckJob(c trials.JobConfig) error {
+	errs := []error{CheckEnvironment(c.Environment), checkVerifier(c.Verifier)}
+	if c.UserAgent != nil {
+		errs = append(errs, errors.New("user_agent: simulated users are not built"))
+	}
+	if len(c.SourceJobs) > 0 {
+		errs = append(errs, errors.New("source_jobs: grading earlier jobs again is not built yet"))
+	}
+	for i, m := range c.Metrics {
+		if !stats.IsMetric(m.Type) {
+			errs = append(errs, fmt.Errorf("metrics[%d].type %q: it must be one of %s (scripts are not run)", i, m.Type, strings.Join(stats.Metrics(), ", ")))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// CheckTrial does the same for a single trial.
+func CheckTrial(c trials.TrialConfig) error {
+	errs := []error{CheckEnvironment(c.Environment), checkVerifier(c.Verifier)}
+	if c.UserAgent != nil {
+		errs = append(errs, errors.New("user_agent: simulated users are not built"))
+	}
+	if c.SourceTrial != nil {
+		errs = append(errs, errors.New("source_trial: grading earlier trials again is not built yet"))
+	}
+	return errors.Join(errs...)
+}
+
+// CheckEnvironment finds what no sandbox could be made with.
 func CheckEnvironment(c trials.EnvironmentConfig) error {
 	switch {
 	case c.ImportPath != nil && *c.ImportPath != "":
 		return fmt.Errorf("environment.import_path %q: Python classes cannot be loaded; choose a provider with -e", *c.ImportPath)
 	case len(c.ExtraDockerCompose) > 0:
-		return fmt.Errorf("environment.extra_docker_compose: compose is not built yet")
+		return errors.New("environment.extra_docker_compose: compose is not built yet")
 	case c.Stream:
-		return fmt.Errorf("environment.stream: SSH into sandboxes is not built")
+		return errors.New("environment.stream: SSH into sandboxes is not built")
+	case c.OverrideTPU != nil:
+		return errors.New("environment.override_tpu: TPUs are not supported")
 	}
 	return runner.CheckKwargs(c.Kwargs)
+}
+
+func checkVerifier(c trials.VerifierConfig) error {
+	if c.ImportPath != nil && *c.ImportPath != "" {
+		return fmt.Errorf("verifier.import_path %q: Python classes cannot be loaded; use tests/test.sh", *c.ImportPath)
+	}
+	return nil
 }
 
 // WantedVariable is a variable of the host that tasks ask for and would get.

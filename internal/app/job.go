@@ -91,6 +91,9 @@ func (j *Job) open(set Settings) (err error) {
 		return err
 	}
 	j.images = runner.NewImages(j.provider, j.store)
+	j.images.OnStep = func(key snapshots.Key, done, of int) {
+		j.Events.Tell(trials.NewEvent(trials.EventBuildProgress, "", 0, 0, map[string]any{"key": key, "done": done, "of": of}))
+	}
 	j.tally = newTally(j.files, j.Plan, j.provider.Info().Name)
 	j.runner = j.app.newRunner(j.provider, j.images, j.Events, set, j.log, func(trial string, id providers.ID, err error) {
 		if err != nil {

@@ -80,6 +80,19 @@ func (l *Log) Emit(e trials.Event) {
 			l.err = fmt.Errorf("write events: %w", err)
 		}
 	}
+	l.tell(e)
+}
+
+// Tell distributes an event that is not worth a line in the file.
+func (l *Log) Tell(e trials.Event) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e.V, e.Time = trials.EventVersion, time.Now().UTC()
+	l.tell(e)
+}
+
+// tell is called with mu held.
+func (l *Log) tell(e trials.Event) {
 	for ch := range l.subs {
 		select {
 		case ch <- e:

@@ -114,6 +114,11 @@ func Unsupported(p providers.Info, task *tasks.Task, cfg trials.TrialConfig) str
 	if len(c.ExtraAllowedHosts)+len(cfg.Agent.ExtraAllowedHosts)+len(cfg.Verifier.ExtraAllowedHosts) > 0 {
 		needs = append(needs, "an allow list (extra_allowed_hosts)")
 	}
+	if kind, err := agents.Find(cfg.Agent.AgentName()); err == nil && kind.Thinks {
+		for _, n := range task.AgentNeeds() {
+			needs = append(needs, fmt.Sprintf("%s, which agent %s cannot use", n, kind.Name))
+		}
+	}
 	if c.OverrideGPUs != nil && *c.OverrideGPUs > 0 {
 		needs = append(needs, "GPUs (--override-gpus)")
 	}

@@ -27,6 +27,9 @@ type Images struct {
 	provider string // type
 	store    *snapshots.Store
 
+	// OnStep is told how far a build is; nil is nobody. Set it before the first use.
+	OnStep func(key snapshots.Key, done, of int)
+
 	digests sync.Map // context directory → func() (string, error), computed once
 }
 
@@ -120,10 +123,17 @@ func (im *Images) build(title, dir string, c trials.TrialConfig, try int) (snaps
 		Build: func(ctx context.Context, log io.Writer) (providers.Image, error) {
 			return im.builder.BuildImage(ctx, providers.Build{
 				ContextDir: dir, Tag: tag(title, key), Labels: map[string]string{imageLabel: string(key)},
-				NoCache: c.Environment.ForceBuild, Progress: log,
+				NoCache: c.Environment.ForceBuild, Progress: im.steps(key, log),
 			})
 		},
 	}, nil
+}
+
+func (im *Images) steps(key snapshots.Key, log io.Writer) io.Writer {
+	if im.OnStep == nil {
+		return log
+	}
+	return &steps{Writer: log, tell: func(done, of int) { im.OnStep(key, done, of) }}
 }
 
 func (im *Images) able() error {

@@ -85,6 +85,15 @@ func eval(group []*Trial, metrics []trials.MetricConfig) *trials.EvalStats {
 	return e
 }
 
+// Metrics lists the built-in metrics.
+func Metrics() []string { return slices.Sorted(maps.Keys(aggregates)) }
+
+// IsMetric reports whether a metric of this type can be computed.
+func IsMetric(typ string) bool {
+	_, ok := aggregates[typ]
+	return ok
+}
+
 // aggregates are Harbor's built-in metrics.
 var aggregates = map[string]func([]float64) float64{
 	"sum":  total,
