@@ -3,7 +3,6 @@ package providertest
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"net"
 	"slices"
@@ -177,14 +176,7 @@ func listLabels(ctx context.Context, e *Env) {
 		e.Fatalf("the sandbox is not in the list")
 	}
 	for _, r := range mine {
-		for k, want := range s.Labels.Map() {
-			if r.Labels[k] != want {
-				e.Errorf("%s %s has label %s=%q, want %q", r.Kind, r.ID, k, r.Labels[k], want)
-			}
-		}
-		if got, ok := providers.ParseLabels(r.Labels); !ok || !got.Expires.Equal(s.Labels.Expires) {
-			e.Errorf("%s %s expires at %s, want %s", r.Kind, r.ID, got.Expires, s.Labels.Expires)
-		}
+		e.wantLabels(r, s.Labels)
 	}
 	found := e.sandboxes(ctx)
 	if len(found) != 1 || found[0].ID != sb.ID() || found[0].Name != s.Name {
@@ -193,6 +185,17 @@ func listLabels(ctx context.Context, e *Env) {
 	}
 	if age := time.Since(found[0].Created); age < -time.Minute || age > time.Hour {
 		e.Errorf("created %s, which is %s ago", found[0].Created, age)
+	}
+}
+
+func (e *Env) wantLabels(r providers.Resource, labels providers.Labels) {
+	for k, want := range labels.Map() {
+		if r.Labels[k] != want {
+			e.Errorf("%s %s has label %s=%q, want %q", r.Kind, r.ID, k, r.Labels[k], want)
+		}
+	}
+	if got, ok := providers.ParseLabels(r.Labels); !ok || !got.Expires.Equal(labels.Expires) {
+		e.Errorf("%s %s expires at %s, want %s", r.Kind, r.ID, got.Expires, labels.Expires)
 	}
 }
 
@@ -340,133 +343,4 @@ func destroyFreesName(ctx context.Context, e *Env) {
 			e.Errorf("destroy: %v", err)
 		}
 	}
-}
-
-func limitCases() []Case {
-	return []Case{
-		{"limit/memory-kills-the-command", []Need{NeedMemory}, limitMemory},
-		{"limit/memory-death-of-a-child", []Need{NeedMemory}, limitMemoryChild},
-		{"limit/processes", []Need{NeedPIDs}, limitPIDs},
-		{"limit/zombies-are-reaped", nil, inSandbox(limitZombies)},
-	}
-}
-
-// eat holds 400 MB in memory for as long as it takes to read them.
-const eat = "head -c 400000000 /dev/zero | tail -c 400000000 > /dev/null"
-
-func withMemory(s *providers.Spec) { s.Resources.MemoryMiB = 96 }
-
-func limitMemory(ctx context.Context, e *Env) {
-	sb := e.Create(ctx, withMemory)
-	out := e.Sh(ctx, sb, eat)
-	if out.Err != nil || out.Status.Code != 137 || !out.Status.OOMKilled {
-		e.Errorf("want code 137 and a memory death, got %v, memory death %v", out, out.Status.OOMKilled)
-	}
-	next := e.Sh(ctx, sb, "echo alive")
-	if next.Err != nil || next.Stdout != "alive\n" || next.Status.OOMKilled {
-		e.Errorf("want the sandbox to live on and the next command to be no memory death, got %v, %+v", next, next.Status)
-	}
-}
-
-func limitMemoryChild(ctx context.Context, e *Env) {
-	sb := e.Create(ctx, withMemory)
-	out := e.Sh(ctx, sb, "("+eat+"); echo covered; exit 0")
-	if out.Err != nil || !out.Status.OK() || !out.Status.OOMKilled || out.Stdout != "covered\n" {
-		e.Errorf("want code 0 and yet a memory death, got %v, memory death %v", out, out.Status.OOMKilled)
-	}
-}
-
-func limitPIDs(ctx context.Context, e *Env) {
-	sb := e.Create(ctx, func(s *providers.Spec) { s.Resources.PIDs = 64 })
-	// The shell ends at the first fork that fails, so the last number counts.
-	cmd := providers.Command{
-		Args:          []string{"/bin/sh", "-c", "i=0; while [ $i -lt 200 ]; do sleep 1000 & i=$((i+1)); echo $i; done"},
-		KillLeftovers: true,
-	}
-	out := e.Exec(ctx, sb, cmd)
-	if out.Err != nil {
-		e.Errorf("want an outcome, got %v", out)
-	}
-	if started := strings.Count(out.Stdout, "\n"); started >= 64 && !strings.Contains(out.Stderr, "ork") {
-		e.Errorf("%d processes started under a limit of 64 without an error: %v", started, out)
-	}
-	e.Want(ctx, sb, "echo alive", "alive\n")
-}
-
-// limitZombies leaves many orphans; all must be gone from the process table.
-func limitZombies(ctx context.Context, e *Env, sb providers.Sandbox) {
-	const count = "set -- /proc/[0-9]*; echo $#"
-	var before, after int
-	e.scan(e.Must(ctx, sb, count), &before)
-	e.Must(ctx, sb, "i=0; while [ $i -lt 200 ]; do (sleep 0.01 &); i=$((i+1)); done")
-	e.Must(ctx, sb, "i=0; while [ $i -lt 300 ]; do "+count+" > /tmp/n; [ $(cat /tmp/n) -le "+fmt.Sprint(before+5)+" ] && exit; i=$((i+1)); sleep 0.02; done")
-	e.scan(e.Must(ctx, sb, count), &after)
-	if after > before+5 {
-		e.Errorf("%d processes after 200 orphans, %d before", after, before)
-	}
-}
-
-func (e *Env) scan(s string, into *int) {
-	if _, err := fmt.Sscan(s, into); err != nil {
-		e.Fatalf("%q is no number: %v", s, err)
-	}
-}
-
-func capabilityCases() []Case {
-	return []Case{
-		{"provider/info-is-static", nil, infoStatic},
-		{"provider/capabilities-agree", nil, capabilitiesAgree},
-		{"provider/check", nil, checkWorks},
-	}
-}
-
-func infoStatic(_ context.Context, e *Env) {
-	a, b := e.Provider.Info(), e.Provider.Info()
-	if fmt.Sprintf("%+v", a) != fmt.Sprintf("%+v", b) {
-		e.Errorf("two answers: %+v and %+v", a, b)
-	}
-	if a.Name == "" || a.Type == "" || len(a.Can.Sources) == 0 || len(a.Can.Networks) == 0 {
-		e.Errorf("incomplete: %+v", a)
-	}
-	p, done := e.other()
-	defer done()
-	if c := p.Info(); fmt.Sprintf("%+v", a) != fmt.Sprintf("%+v", c) {
-		e.Errorf("another instance says %+v, not %+v", c, a)
-	}
-}
-
-// decorated hides everything optional of what it wraps, as decorators do.
-type decorated struct{ providers.Provider }
-
-func (d decorated) Unwrap() providers.Provider { return d.Provider }
-
-func capabilitiesAgree(_ context.Context, e *Env) {
-	can := e.Provider.Info().Can
-	for _, p := range []providers.Provider{e.Provider, decorated{decorated{e.Provider}}} {
-		for what, pair := range map[string][2]bool{
-			"Snapshotter":  {can.Snapshots, implements[providers.Snapshotter](p)},
-			"ImageBuilder": {can.Builds, implements[providers.ImageBuilder](p)},
-			"Attacher":     {can.Attach, implements[providers.Attacher](p)},
-			"Stopper":      {can.Stops, implements[providers.Stopper](p)},
-			"Coster":       {can.Costs, implements[providers.Coster](p)},
-			"Dialer":       {can.Dials, implements[providers.Dialer](p)},
-			"Sizer":        {can.Sizes, implements[providers.Sizer](p)},
-		} {
-			if pair[0] != pair[1] {
-				e.Errorf("%s: declared %v, implemented %v (in %T)", what, pair[0], pair[1], p)
-			}
-		}
-	}
-}
-
-func implements[T any](p providers.Provider) bool {
-	_, ok := providers.As[T](p)
-	return ok
-}
-
-func checkWorks(ctx context.Context, e *Env) {
-	if err := e.Provider.Check(ctx); err != nil {
-		e.Errorf("check: %v", err)
-	}
-	e.wantNothing(ctx)
 }

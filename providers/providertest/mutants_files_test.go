@@ -116,6 +116,11 @@ func uploadMutants() map[string]mutant {
 				return err
 			}}
 		}, nil},
+	}
+}
+
+func destinationMutants() map[string]mutant {
+	return map[string]mutant{
 		"upload/into-missing": dest(func(ctx context.Context, sb *brokenBox, dest string) (string, error) {
 			if dest == "/a/b/c" && !ok(ctx, sb, "[ -d "+dest+" ]") {
 				return "", providers.Errorf(providers.KindInvalid, "upload", "no such directory")
@@ -164,7 +169,11 @@ func uploadMutants() map[string]mutant {
 				return err
 			}}
 		}, nil},
+	}
+}
 
+func hostileMutants() map[string]mutant {
+	return map[string]mutant{
 		"upload/refuses-absolute-names": silently(func(h *tar.Header) bool { return path.IsAbs(h.Name) }),
 		"upload/refuses-dot-dot": silently(func(h *tar.Header) bool {
 			return strings.Contains(h.Name, "..")

@@ -111,6 +111,11 @@ func exposeMutants() map[string]mutant {
 			return &short{c, 100_000}
 		}),
 		"expose/half-close": conns(func(_ *brokenBox, c net.Conn) net.Conn { return plain{c} }),
+	}
+}
+
+func closingMutants() map[string]mutant {
+	return map[string]mutant{
 		"expose/two-ports": {func() breaks {
 			return breaks{expose: func(ctx context.Context, sb *brokenBox, handle func(net.Conn)) (string, func() error, error) {
 				url, closer, err := sb.Sandbox.Expose(ctx, handle)
@@ -138,7 +143,11 @@ func exposeMutants() map[string]mutant {
 			return b
 		}, []string{"expose/half-close"}},
 		"expose/deadlines": conns(func(_ *brokenBox, c net.Conn) net.Conn { return timeless{c} }, "expose/half-close"),
+	}
+}
 
+func networkMutants() map[string]mutant {
+	return map[string]mutant{
 		"network/none-reaches-nothing": created(func(s *providers.Spec) {
 			s.Network = providers.Network{Mode: providers.NetworkAllowList, Hosts: []string{"198.51.100.7"}}
 		}),
@@ -220,7 +229,11 @@ func lifeMutants() map[string]mutant {
 				return sb, err
 			}}
 		}, nil},
+	}
+}
 
+func listMutants() map[string]mutant {
+	return map[string]mutant{
 		"list/labels": {func() breaks {
 			return breaks{list: func(ctx context.Context, p providers.Provider, sel providers.Selector) ([]providers.Resource, error) {
 				list, err := p.List(ctx, sel)
@@ -240,7 +253,11 @@ func lifeMutants() map[string]mutant {
 			}}
 		}, nil},
 		"list/of-another-instance": {func() breaks { return ownOnly().list() }, nil},
+	}
+}
 
+func destroyMutants() map[string]mutant {
+	return map[string]mutant{
 		"destroy/removes": {func() breaks {
 			return breaks{
 				exec: func(ctx context.Context, sb *brokenBox, cmd providers.Command) (providers.ExitStatus, error) {

@@ -99,7 +99,11 @@ func otherMutants() map[string]mutant {
 		"provider/check": {func() breaks {
 			return breaks{check: func(context.Context, providers.Provider) error { return errors.New("out of order") }}
 		}, nil},
+	}
+}
 
+func optionalMutants() map[string]mutant {
+	return map[string]mutant{
 		"snapshot/restores": created(func(s *providers.Spec) {
 			if s.Source.Snapshot != "" && !strings.Contains(s.Source.Snapshot, "no-such") {
 				s.Source = providers.Source{Image: "fake:debian"}

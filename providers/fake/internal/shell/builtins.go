@@ -168,24 +168,17 @@ func (sh *shell) leave(args []string) int {
 
 func (sh *shell) setBuiltin(args []string) int {
 	args = args[1:]
-	for len(args) > 0 && len(args[0]) > 1 && (args[0][0] == '-' || args[0][0] == '+') {
+	for isFlag(args) {
 		flags := args[0]
 		args = args[1:]
 		if flags == "--" {
 			sh.params = slices.Clone(args)
-			return 0
+			break
 		}
-		for _, flag := range []byte(flags[1:]) {
-			opt := sh.opts.byFlag(flag)
-			if flag == 'o' && len(args) > 0 {
-				opt = sh.opts.byName(args[0])
-				args = args[1:]
-			}
-			if opt == nil {
-				sh.errorf("set: illegal option -%c", flag)
-				return 2
-			}
-			*opt = flags[0] == '-'
+		var bad byte
+		if args, bad = sh.setFlags(flags, args); bad != 0 {
+			sh.errorf("set: illegal option -%c", bad)
+			return 2
 		}
 	}
 	if len(args) > 0 {

@@ -115,29 +115,7 @@ func newShell(p *kernel.Proc, name string) *shell {
 
 // arguments reads the command line and returns what to run.
 func (sh *shell) arguments(args []string) (src, name string, code int) {
-	command := false
-	for len(args) > 0 && len(args[0]) > 1 && (args[0][0] == '-' || args[0][0] == '+') {
-		flags := args[0]
-		args = args[1:]
-		if flags == "--" {
-			break
-		}
-		if strings.HasPrefix(flags, "--") {
-			continue // long options change nothing here
-		}
-		if strings.HasSuffix(flags, "o") && len(args) > 0 {
-			if opt := sh.opts.byName(args[0]); opt != nil {
-				*opt = flags[0] == '-'
-			}
-			args = args[1:]
-		}
-		for _, flag := range []byte(flags[1:]) {
-			if opt := sh.opts.byFlag(flag); opt != nil {
-				*opt = flags[0] == '-'
-			}
-			command = command || flag == 'c'
-		}
-	}
+	command, args := sh.flags(args)
 	sh.configure()
 	switch {
 	case command && len(args) == 0:
@@ -163,6 +141,47 @@ func (sh *shell) arguments(args []string) (src, name string, code int) {
 	}
 	sh.name, sh.params = args[0], args[1:]
 	return string(content), args[0], 0
+}
+
+// flags sets options and returns the other arguments; command says that the
+// first of them is what to run. Long options change nothing here.
+func (sh *shell) flags(args []string) (command bool, rest []string) {
+	for isFlag(args) {
+		flags := args[0]
+		args = args[1:]
+		switch {
+		case flags == "--":
+			return command, args
+		case strings.HasPrefix(flags, "--"):
+			continue
+		}
+		command = command || strings.Contains(flags, "c")
+		args, _ = sh.setFlags(flags, args)
+	}
+	return command, args
+}
+
+// isFlag reports whether the first argument starts with "-" or "+".
+func isFlag(args []string) bool {
+	return len(args) > 0 && len(args[0]) > 1 && (args[0][0] == '-' || args[0][0] == '+')
+}
+
+// setFlags sets the options of one argument; the name that -o wants is taken
+// from rest. bad is a flag that does not exist, or 0.
+func (sh *shell) setFlags(flags string, rest []string) (left []string, bad byte) {
+	for _, flag := range []byte(flags[1:]) {
+		opt := sh.opts.byFlag(flag)
+		if flag == 'o' && len(rest) > 0 {
+			opt = sh.opts.byName(rest[0])
+			rest = rest[1:]
+		}
+		if opt == nil {
+			bad = flag
+			continue
+		}
+		*opt = flags[0] == '-'
+	}
+	return rest, bad
 }
 
 // importEnv makes variables of the environment.

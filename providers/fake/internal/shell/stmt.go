@@ -37,27 +37,33 @@ func (sh *shell) stmt(st *syntax.Stmt) {
 	if st.Negated {
 		sh.quiet++
 	}
-	restore, ok := sh.redirect(st.Redirs)
-	if ok && st.Cmd != nil {
-		sh.tail = tail && mayReplace(st.Cmd)
-		sh.command(st.Cmd)
-	} else if ok {
-		sh.status = 0
-	}
-	sh.tail = false
-	if sh.keepFDs {
-		sh.keepFDs = false
-	} else {
-		restore()
-	}
+	sh.foreground(st, tail)
 	if st.Negated {
 		sh.quiet--
 		sh.status = oneIf(sh.status == 0)
 		return
 	}
-	if sh.status != 0 && sh.quiet == 0 && sh.opts.errexit && sh.jump.kind == noJump && !isList(st.Cmd) {
+	counts := sh.status != 0 && sh.quiet == 0 && sh.jump.kind == noJump && !isList(st.Cmd)
+	if counts && sh.opts.errexit {
 		sh.exit(sh.status)
 	}
+}
+
+// foreground runs a statement under its redirections.
+func (sh *shell) foreground(st *syntax.Stmt, tail bool) {
+	restore, ok := sh.redirect(st.Redirs)
+	switch {
+	case ok && st.Cmd != nil:
+		sh.tail = tail && mayReplace(st.Cmd)
+		sh.command(st.Cmd)
+	case ok:
+		sh.status = 0
+	}
+	sh.tail = false
+	if !sh.keepFDs {
+		restore()
+	}
+	sh.keepFDs = false
 }
 
 // mayReplace reports whether nothing of the shell is left to do after cmd, if

@@ -86,13 +86,19 @@ func (t *testArgs) primary() bool {
 		t.bad = t.next() != ")" || t.bad
 		return v
 	}
+	return t.unary()
+}
+
+// unary is an operator with its operand, or a word that counts by its length.
+func (t *testArgs) unary() bool {
 	word := t.next()
-	if len(word) == 2 && word[0] == '-' && len(t.rest) > 0 && !t.at("-a") && !t.at("-o") {
-		v, ok := t.sh.unaryTest(word, t.next())
-		t.bad = t.bad || !ok
-		return v
+	isOperator := len(word) == 2 && word[0] == '-' && len(t.rest) > 0
+	if !isOperator || t.at("-a") || t.at("-o") {
+		return word != ""
 	}
-	return word != ""
+	v, ok := t.sh.unaryTest(word, t.next())
+	t.bad = t.bad || !ok
+	return v
 }
 
 func isBinary(op string) bool {

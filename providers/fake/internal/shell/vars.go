@@ -99,16 +99,23 @@ func (sh *shell) special(name string) (expand.Variable, bool) {
 	case "UID", "EUID":
 		return text(strconv.Itoa(sh.p.Cred.UID)), true
 	}
-	if n, err := strconv.Atoi(name); err == nil {
-		if n > len(sh.params) {
-			return expand.Variable{}, true
-		}
-		return text(sh.params[n-1]), true
-	}
+	return sh.computed(name)
+}
+
+// computed are the parameters by number and, by a name that the expander has
+// invented, the homes of users.
+func (sh *shell) computed(name string) (expand.Variable, bool) {
 	if user, ok := strings.CutPrefix(name, "HOME "); ok {
 		return text(sh.homeOf(user)), true
 	}
-	return expand.Variable{}, false
+	n, err := strconv.Atoi(name)
+	switch {
+	case err != nil:
+		return expand.Variable{}, false
+	case n > len(sh.params):
+		return expand.Variable{}, true
+	}
+	return text(sh.params[n-1]), true
 }
 
 // homeOf answers ~user from the sandbox's own accounts. An unknown user keeps

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"syscall"
 )
 
 func networkTools() map[string]tool {
@@ -35,8 +36,7 @@ func fetch(c *call) int {
 }
 
 func curl(c *call) int {
-	r := request{method: http.MethodGet, header: http.Header{}}
-	out, fail := "", false
+	o := curlOptions{request: request{method: http.MethodGet, header: http.Header{}}}
 	args := c.args
 	for len(args) > 0 {
 		arg := args[0]
@@ -45,35 +45,48 @@ func curl(c *call) int {
 		if takesValue(arg) && len(args) > 0 {
 			value, args = args[0], args[1:]
 		}
-		switch arg {
-		case "-X", "--request":
-			r.method = value
-		case "-H", "--header":
-			name, v, _ := strings.Cut(value, ":")
-			r.header.Add(name, strings.TrimSpace(v))
-		case "-d", "--data", "--data-raw", "--data-binary":
-			r.method, r.body = http.MethodPost, value
-		case "-o", "--output":
-			out = value
-		default:
-			fail = fail || arg == "--fail" || !strings.HasPrefix(arg, "--") && strings.Contains(arg, "f") && arg[0] == '-'
-			if !strings.HasPrefix(arg, "-") {
-				r.url = arg
-			}
-		}
+		o.set(arg, value)
 	}
-	if r.url == "" {
+	if o.url == "" {
 		return c.usage(errors.New("no URL given"))
 	}
-	if out == "" {
-		return c.request(r, fail, c.out)
+	if o.out == "" {
+		return c.request(o.request, o.fail, c.out)
 	}
 	var body strings.Builder
-	code := c.request(r, fail, &body)
-	if err := c.writeTo(out, strings.NewReader(body.String()), 0o666, 0); err != nil {
-		return 23
+	code := c.request(o.request, o.fail, &body)
+	if err := c.writeTo(o.out, strings.NewReader(body.String()), 0o666, syscall.O_TRUNC); err != nil {
+		return cannotWrite
 	}
 	return code
+}
+
+// curlOptions are those of curl's options that matter here.
+type curlOptions struct {
+	request
+	out  string
+	fail bool
+}
+
+func (o *curlOptions) set(arg, value string) {
+	switch arg {
+	case "-X", "--request":
+		o.method = value
+	case "-H", "--header":
+		name, v, _ := strings.Cut(value, ":")
+		o.header.Add(name, strings.TrimSpace(v))
+	case "-d", "--data", "--data-raw", "--data-binary":
+		o.method, o.body = http.MethodPost, value
+	case "-o", "--output":
+		o.out = value
+	case "--fail":
+		o.fail = true
+	default:
+		if !strings.HasPrefix(arg, "-") {
+			o.url = arg
+		}
+		o.fail = o.fail || strings.HasPrefix(arg, "-") && !strings.HasPrefix(arg, "--") && strings.Contains(arg, "f")
+	}
 }
 
 func takesValue(arg string) bool {
@@ -89,6 +102,7 @@ func takesValue(arg string) bool {
 const (
 	cannotConnect = 7
 	httpError     = 22
+	cannotWrite   = 23
 	readFailed    = 56
 )
 

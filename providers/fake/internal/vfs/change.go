@@ -141,15 +141,9 @@ func (f *FS) Rename(c Cred, old, p string) error {
 }
 
 func (f *FS) mayReplace(c Cred, from, to spot) error {
-	for d := to.dir; ; d = d.parent {
-		if d == from.node {
-			return syscall.EINVAL
-		}
-		if d == f.root || d.parent == nil {
-			break
-		}
-	}
 	switch {
+	case f.isBelow(to.dir, from.node):
+		return syscall.EINVAL
 	case to.name == "":
 		return syscall.EBUSY
 	case to.node != nil && to.node.mode.IsDir() && !from.node.mode.IsDir():
@@ -163,6 +157,19 @@ func (f *FS) mayReplace(c Cred, from, to spot) error {
 		return err
 	}
 	return writable(c, to.dir)
+}
+
+// isBelow reports whether dir is n or lies in it.
+func (f *FS) isBelow(dir, n *Node) bool {
+	for d := dir; d != nil; d = d.parent {
+		if d == n {
+			return true
+		}
+		if d == f.root {
+			break
+		}
+	}
+	return false
 }
 
 // Chmod sets the permission, setuid, setgid and sticky bits.

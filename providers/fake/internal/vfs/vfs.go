@@ -128,27 +128,24 @@ type spot struct {
 // A missing last element is no error; a missing directory before it is ENOENT.
 func (f *FS) find(c Cred, p string, follow bool) (spot, error) {
 	at := spot{dir: f.root, node: f.root}
-	todo := strings.Split(p, "/")
+	todo := names(p)
 	mustBeDir := strings.HasSuffix(p, "/")
 	for links := 0; len(todo) > 0; {
 		name := todo[0]
 		todo = todo[1:]
-		if name == "" || name == "." {
-			continue
-		}
 		next, err := step(c, at, name)
 		if err != nil {
 			return spot{}, err
 		}
-		last := !slices.ContainsFunc(todo, func(s string) bool { return s != "" && s != "." })
-		if next.node == nil || next.node.mode&fs.ModeSymlink == 0 || last && !follow && !mustBeDir {
+		asked := len(todo) == 0 && !follow && !mustBeDir // for the link itself
+		if !next.isLink() || asked {
 			at = next
 			continue
 		}
 		if links++; links > maxLinks {
 			return spot{}, syscall.ELOOP
 		}
-		todo = append(strings.Split(next.node.target, "/"), todo...)
+		todo = append(names(next.node.target), todo...)
 		if strings.HasPrefix(next.node.target, "/") {
 			at = spot{dir: f.root, node: f.root}
 		}
@@ -158,6 +155,13 @@ func (f *FS) find(c Cred, p string, follow bool) (spot, error) {
 	}
 	return at, nil
 }
+
+// names splits a path into the names that mean a step.
+func names(p string) []string {
+	return slices.DeleteFunc(strings.Split(p, "/"), func(s string) bool { return s == "" || s == "." })
+}
+
+func (s spot) isLink() bool { return s.node != nil && s.node.mode&fs.ModeSymlink != 0 }
 
 // step goes from a directory to one of its names.
 func step(c Cred, at spot, name string) (spot, error) {
@@ -243,12 +247,12 @@ func (f *FS) Real(c Cred, p string) (string, error) {
 	if err != nil {
 		return "", &fs.PathError{Op: "realpath", Path: p, Err: err}
 	}
-	names := []string{at.name}
+	way := []string{at.name}
 	for d := at.dir; at.node != f.root && d != f.root; d = d.parent {
-		names = append(names, nameIn(d.parent, d))
+		way = append(way, nameIn(d.parent, d))
 	}
-	slices.Reverse(names)
-	return path.Clean("/" + strings.Join(names, "/")), nil
+	slices.Reverse(way)
+	return path.Clean("/" + strings.Join(way, "/")), nil
 }
 
 func nameIn(dir, n *Node) string {
