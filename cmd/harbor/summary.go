@@ -6,7 +6,6 @@ import (
 	"io"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"text/tabwriter"
 	"unicode/utf8"
@@ -154,9 +153,7 @@ func (p *summary) row(r *stats.Row) {
 	if r.Retries > 0 {
 		p.line("retries", fmt.Sprintf("%d, in %s", r.Retries, plural(r.Retried, "trial")))
 	}
-	if e := p.job.Stats.Evals[stats.Trial{Agent: r.Agent, Model: r.Model, Dataset: r.Dataset}.Eval()]; e != nil {
-		p.counts(e)
-	}
+	p.counts(r)
 }
 
 // column prints what one reward key came to.
@@ -271,15 +268,20 @@ func spreadText(s stats.Spread, printed func(*float64) string) string {
 }
 
 // counts prints how often there was which reward and exception, as Harbor does.
-func (p *summary) counts(e *trials.EvalStats) {
+func (p *summary) counts(r *stats.Row) {
 	var rewards, exceptions []string
-	for _, key := range slices.Sorted(maps.Keys(e.RewardStats)) {
-		for _, value := range byValue(e.RewardStats[key]) {
-			rewards = append(rewards, fmt.Sprintf("%s\t%s\t%d", clip(key, columns/2), value, len(e.RewardStats[key][value])))
+	for _, c := range r.Rewards {
+		for _, v := range c.Values {
+			rewards = append(rewards, fmt.Sprintf("%s\t%s\t%d", clip(c.Key, columns/2), v.Value, v.N))
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(e.ExceptionStats)) {
-		exceptions = append(exceptions, fmt.Sprintf("%s\t%d", name, len(e.ExceptionStats[name])))
+	numbers := map[string]int{}
+	for _, f := range r.Failures {
+		numbers[f.Exception] += f.N
+	}
+	delete(numbers, "") // no verdict, but no exception
+	for _, name := range slices.Sorted(maps.Keys(numbers)) {
+		exceptions = append(exceptions, fmt.Sprintf("%s\t%d", name, numbers[name]))
 	}
 	p.table("REWARD\t\tCOUNT", rewards)
 	p.table("EXCEPTION\tCOUNT", exceptions)
@@ -304,17 +306,6 @@ func (p *summary) more(n int) {
 	if n > mostListed {
 		fmt.Fprintf(p.w, "  and %d more, see --json\n", n-mostListed)
 	}
-}
-
-// byValue sorts printed numbers, the largest first.
-func byValue(rewards map[string][]string) []string {
-	number := func(s string) float64 {
-		f, _ := strconv.ParseFloat(s, 64) // they were numbers
-		return f
-	}
-	return slices.SortedFunc(maps.Keys(rewards), func(a, b string) int {
-		return cmp.Or(cmp.Compare(number(b), number(a)), cmp.Compare(a, b))
-	})
 }
 
 // failures prints whose doing exceptions and missing verdicts are, with examples.

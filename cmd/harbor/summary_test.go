@@ -36,7 +36,7 @@ func summaryOf(planned int, all ...stats.Trial) app.Summary {
 // finished is a trial of an agent; rewards are pairs of a key and a number.
 func finished(task string, attempt int, rewards ...any) stats.Trial {
 	t := stats.Trial{
-		Name: fmt.Sprintf("%s__%07d", task, attempt), Task: task, Agent: "oracle", Dataset: "tasks", Attempt: attempt, Tries: 1,
+		Name: fmt.Sprintf("%s__%07d", task, attempt), Task: task, Row: stats.Key{Agent: "oracle", Dataset: "tasks"}, Agent: "oracle", Dataset: "tasks", Attempt: attempt, Tries: 1,
 		Valid: len(rewards) > 0, Duration: time.Duration(10+attempt) * time.Second, Waited: 5 * time.Second,
 		Phases: map[trials.Phase]time.Duration{trials.PhaseEnvironmentSetup: time.Second, trials.PhaseAgentExecution: 8 * time.Second},
 	}
@@ -57,7 +57,7 @@ func suspect(t stats.Trial, codes ...string) stats.Trial {
 }
 
 func by(t stats.Trial, agent, model, dataset string) stats.Trial {
-	t.Agent, t.Model, t.Dataset = agent, model, dataset
+	t.Row = stats.Key{Agent: agent, Model: model, Dataset: dataset}
 	return t
 }
 
@@ -122,10 +122,10 @@ func arms() app.Summary {
 		for attempt := 1; attempt <= 4; attempt++ {
 			name := fmt.Sprintf("task-%d", task)
 			solved := float64((task + attempt) % 2)
-			all = append(all, costing(by(finished(name, attempt, "reward", solved), "claude-code", "sonnet-4-5", "terminal-bench"), 0.0123*float64(attempt), 45_600, 1_234))
+			all = append(all, costing(by(finished(name, attempt, "reward", solved), "claude-code", "anthropic/sonnet-4-5", "terminal-bench"), 0.0123*float64(attempt), 45_600, 1_234))
 			big := by(finished(name, attempt, "reward", 1.0), "claude-code", "opus-4-5-with-a-very-long-name", "terminal-bench")
 			if task == 2 && attempt == 4 {
-				big = failed(by(finished(name, attempt), big.Agent, big.Model, big.Dataset), trials.BlameHarness, trials.ExcHarness)
+				big = failed(by(finished(name, attempt), big.Row.Agent, big.Row.Model, big.Row.Dataset), trials.BlameHarness, trials.ExcHarness)
 			} else {
 				big = costing(big, 1.5, 1_200_000, 9_999)
 			}

@@ -1,14 +1,18 @@
 package stats
 
 import (
-	"math"
+	"maps"
 	"slices"
+
+	"harborgate/trials"
 )
 
 // Column is the numbers of one reward key.
 type Column struct {
 	Key string `json:"key"`
 	Estimate
+	// Values count equal rewards, the largest first, as Harbor prints them.
+	Values []ValueCount `json:"values"`
 	// Bounds are the mean if all that is missing were 0, and if it were 1. Null
 	// when nothing is, when rewards are not within 0 and 1, and for keys beside the
 	// main one.
@@ -27,6 +31,12 @@ type Bounds struct {
 	Low     float64 `json:"low"`
 	High    float64 `json:"high"`
 	Missing int     `json:"n_missing"` // planned, without a verdict of this key
+}
+
+// ValueCount is how many verdicts have a value.
+type ValueCount struct {
+	Value string `json:"value"`
+	N     int    `json:"n"`
 }
 
 // Solved counts full rewards.
@@ -58,7 +68,7 @@ func orderKeys(sorted []string, wanted string) (keys []string, hasMain bool) {
 func newColumn(key string, byTask [][]*Trial, askedK int) Column {
 	all, trusted := verdicts(key, byTask)
 	s := scaleOf(all)
-	c := Column{Key: key, Estimate: estimate(all, s)}
+	c := Column{Key: key, Estimate: estimate(all, s), Values: valueCounts(key, byTask)}
 	if e := estimate(trusted, s); e.N < c.N {
 		c.WithoutSuspect = &e
 	}
@@ -88,8 +98,8 @@ func verdicts(key string, byTask [][]*Trial) (all, trusted [][]float64) {
 	for _, ts := range byTask {
 		var xs, ys []float64
 		for _, t := range ts {
-			n, ok := t.Rewards.Get(key)
-			if !ok || !t.Valid || math.IsNaN(n.Value) || math.IsInf(n.Value, 0) {
+			n, ok := t.value(key)
+			if !ok {
 				continue
 			}
 			xs = append(xs, n.Value)
@@ -105,6 +115,38 @@ func verdicts(key string, byTask [][]*Trial) (all, trusted [][]float64) {
 		}
 	}
 	return all, trusted
+}
+
+// value is a finite value of a verdict that counts.
+func (t *Trial) value(key string) (trials.Number, bool) {
+	n, ok := t.Rewards.Get(key)
+	return n, ok && t.Valid && finite(n.Value) != nil
+}
+
+// valueCounts prints equal values as the first of them, so that 1 and 1.0 are one.
+func valueCounts(key string, byTask [][]*Trial) []ValueCount {
+	type found struct {
+		printed string
+		n       int
+	}
+	values := map[float64]*found{}
+	for _, ts := range byTask {
+		for _, t := range ts {
+			n, ok := t.value(key)
+			if !ok {
+				continue
+			}
+			if values[n.Value] == nil {
+				values[n.Value] = &found{printed: n.String()}
+			}
+			values[n.Value].n++
+		}
+	}
+	out := make([]ValueCount, 0, len(values))
+	for _, x := range slices.Backward(slices.Sorted(maps.Keys(values))) {
+		out = append(out, ValueCount{values[x].printed, values[x].n})
+	}
+	return out
 }
 
 func solved(tasks [][]float64) *Solved {

@@ -140,7 +140,7 @@ func outcomes(all []Trial, key string) map[taskKey]*outcome {
 	out := map[taskKey]*outcome{}
 	for i := range all {
 		t := &all[i]
-		k := taskKey{t.Dataset, t.Task}
+		k := taskKey{t.Row.Dataset, t.Task}
 		if out[k] == nil {
 			out[k] = &outcome{}
 		}

@@ -9,15 +9,27 @@ import (
 	"harborgate/trials"
 )
 
-// Key names the trials that share a row: one arm on one data set.
+// Key names the trials that share a row: one arm on one data set, as configured.
+// Results alone would not do: one whose agent could not even be made has no model,
+// and its failure would be missing from its arm.
 type Key struct {
 	Agent   string `json:"agent"`
-	Model   string `json:"model,omitempty"` // absent when the agent has none
+	Model   string `json:"model,omitempty"` // with its provider; absent when there is none
 	Dataset string `json:"dataset"`
 }
 
-// Key is the row that the trial belongs to.
-func (t Trial) Key() Key { return Key{t.Agent, t.Model, t.Dataset} }
+// KeyOf is the row of trials of an agent on tasks of a source, which is nil for
+// tasks that were named themselves.
+func KeyOf(agent trials.AgentConfig, source *string) Key {
+	k := Key{Agent: agent.AgentName(), Dataset: Adhoc}
+	if agent.ModelName != nil {
+		k.Model = *agent.ModelName
+	}
+	if source != nil && *source != "" {
+		k.Dataset = *source
+	}
+	return k
+}
 
 func compareKeys(a, b Key) int {
 	return cmp.Or(cmp.Compare(a.Dataset, b.Dataset), cmp.Compare(a.Agent, b.Agent), cmp.Compare(a.Model, b.Model))
@@ -82,7 +94,7 @@ func New(all []Trial, plan Plan) Report {
 	for i := range all {
 		t := &all[i]
 		every[i] = t
-		groups[t.Key()] = append(groups[t.Key()], t)
+		groups[t.Row] = append(groups[t.Row], t)
 	}
 	r := Report{Counts: count(every, plan.Trials), Rows: []Row{}, Unplaced: max(plan.Trials-len(all), 0)}
 	if plan.Wall > 0 {

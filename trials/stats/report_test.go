@@ -17,12 +17,12 @@ import (
 
 // verdict is a graded trial of a task.
 func verdict(task string, reward float64) Trial {
-	return Trial{Name: task + "__x", Task: task, Agent: "a", Dataset: "d", Rewards: one("reward", reward), Valid: true, Tries: 1}
+	return Trial{Name: task + "__x", Task: task, Row: Key{"a", "", "d"}, Agent: "a", Dataset: "d", Rewards: one("reward", reward), Valid: true, Tries: 1}
 }
 
 // missing is a trial without a verdict.
 func missing(task string, blame trials.Blame, exception string) Trial {
-	return Trial{Name: task + "__x", Task: task, Agent: "a", Dataset: "d", Blame: blame, Exception: exception, Tries: 1,
+	return Trial{Name: task + "__x", Task: task, Row: Key{"a", "", "d"}, Agent: "a", Dataset: "d", Blame: blame, Exception: exception, Tries: 1,
 		Cancelled: exception == trials.ExcCancelled}
 }
 
@@ -61,7 +61,7 @@ func TestEveryTrialIsCountedOnce(t *testing.T) {
 		var all []Trial
 		for i := range rnd.IntN(30) {
 			x := missing(fmt.Sprint("t", i), blames[rnd.IntN(len(blames))], []string{"", "XError", trials.ExcCancelled}[rnd.IntN(3)])
-			x.Agent, x.Valid, x.Suspect = []string{"a", "b"}[rnd.IntN(2)], rnd.IntN(2) == 0, rnd.IntN(3) == 0
+			x.Row.Agent, x.Valid, x.Suspect = []string{"a", "b"}[rnd.IntN(2)], rnd.IntN(2) == 0, rnd.IntN(3) == 0
 			if x.Valid {
 				x.Rewards = one("reward", rnd.Float64())
 			}
@@ -313,7 +313,7 @@ func TestRowsAndUnplacedTrials(t *testing.T) {
 	t.Parallel()
 	of := func(agent, model, dataset string) Trial {
 		x := verdict("t", 1)
-		x.Agent, x.Model, x.Dataset = agent, model, dataset
+		x.Row = Key{agent, model, dataset}
 		return x
 	}
 	all := []Trial{of("b", "", "d"), of("a", "m2", "d"), of("a", "m1", "d"), of("z", "", "c")}
@@ -357,7 +357,7 @@ func BenchmarkReport(b *testing.B) {
 	all := make([]Trial, 10_000)
 	for i := range all {
 		x := verdict(fmt.Sprint("task-", i/10), float64(rnd.IntN(2)))
-		x.Name, x.Attempt, x.Agent = fmt.Sprint(x.Task, "__", i), i%5, []string{"a", "b"}[i%2]
+		x.Name, x.Attempt, x.Row.Agent = fmt.Sprint(x.Task, "__", i), i%5, []string{"a", "b"}[i%2]
 		x.Duration = time.Duration(rnd.IntN(1e9))
 		x.Usage.CostUSD = new(rnd.Float64())
 		x.Phases = map[trials.Phase]time.Duration{trials.PhaseAgentExecution: x.Duration}

@@ -12,8 +12,9 @@ import (
 type Trial struct {
 	Name    string
 	Task    string
+	Row     Key // as configured
 	Agent   string
-	Model   string // "" when the agent has none
+	Model   string // "" when the agent has none, or could not be made
 	Dataset string // "adhoc" for tasks that were named themselves
 	Attempt int
 
@@ -47,6 +48,10 @@ func Of(r *trials.Result) Trial {
 	}
 	if r.Source != nil && *r.Source != "" {
 		t.Dataset = *r.Source
+	}
+	t.Row = KeyOf(r.Config.Agent, r.Source)
+	if t.Row.Agent == "" { // a file without its configuration
+		t.Row = Key{t.Agent, t.Model, t.Dataset}
 	}
 	if r.VerifierResult != nil {
 		t.Rewards = r.VerifierResult.Rewards

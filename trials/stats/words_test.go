@@ -43,6 +43,7 @@ func TestOf(t *testing.T) {
 	source := "set"
 	r := &trials.Result{
 		TrialName: "t__x", TaskName: "org/t", Source: &source, RewardValid: true,
+		Config:         trials.TrialConfig{Agent: trials.AgentConfig{Name: new("a"), ModelName: new("p/m")}},
 		AgentInfo:      trials.AgentInfo{Name: "a", ModelInfo: &trials.ModelInfo{Name: "m"}},
 		AgentResult:    &trials.AgentResult{Usage: trials.Usage{CostUSD: new(0.5)}},
 		VerifierResult: &trials.VerifierResult{Rewards: one("reward", 1)},
@@ -56,7 +57,7 @@ func TestOf(t *testing.T) {
 		},
 	}
 	got := Of(r)
-	if got.Key() != (Key{"a", "m", "set"}) || got.Eval() != "a__m__set" || got.Attempt != 2 || got.Tries != 3 || !got.Valid || got.Cancelled {
+	if got.Row != (Key{"a", "p/m", "set"}) || got.Eval() != "a__m__set" || got.Attempt != 2 || got.Tries != 3 || !got.Valid || got.Cancelled {
 		t.Errorf("%+v", got)
 	}
 	if len(got.Phases) != 1 || got.Phases[trials.PhaseAgentExecution] != time.Second || got.Duration != time.Minute {
@@ -70,7 +71,24 @@ func TestOf(t *testing.T) {
 	}
 	// A file of Harbor knows less.
 	bare := Of(&trials.Result{TrialName: "t", AgentInfo: trials.AgentInfo{Name: "oracle"}, ExceptionInfo: &trials.ExceptionInfo{Type: trials.ExcCancelled}})
-	if bare.Eval() != "oracle__adhoc" || bare.Attempt != 1 || bare.Tries != 1 || !bare.Cancelled || bare.Duration != 0 || bare.Rewards != nil {
+	if bare.Eval() != "oracle__adhoc" || bare.Row != (Key{"oracle", "", Adhoc}) || bare.Attempt != 1 || bare.Tries != 1 || !bare.Cancelled || bare.Duration != 0 || bare.Rewards != nil {
 		t.Errorf("%+v", bare)
+	}
+}
+
+// TestArmOfAnAgentThatWasNotMade holds that a trial that failed before it had an
+// agent counts against its arm.
+func TestArmOfAnAgentThatWasNotMade(t *testing.T) {
+	t.Parallel()
+	agent := trials.AgentConfig{Name: new("command"), ModelName: new("p/m")}
+	unmade := Of(&trials.Result{TaskName: "a", Config: trials.TrialConfig{Agent: agent}, AgentInfo: trials.AgentInfo{Name: "command"}})
+	made := Of(&trials.Result{
+		TaskName: "b", Config: trials.TrialConfig{Agent: agent}, RewardValid: true,
+		AgentInfo:      trials.AgentInfo{Name: "command", ModelInfo: &trials.ModelInfo{Name: "m"}},
+		VerifierResult: &trials.VerifierResult{Rewards: one("reward", 1)},
+	})
+	r := onlyRow(t, New([]Trial{unmade, made}, Plan{Trials: 2}))
+	if r.Title() != "adhoc · command · p/m" || r.Words()[0] != "1 of 2 graded" {
+		t.Error(r.Title(), r.Words())
 	}
 }
