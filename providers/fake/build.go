@@ -231,10 +231,8 @@ func (b *building) env(args string) error {
 	if b.image.Env == nil {
 		b.image.Env = map[string]string{}
 	}
-	name, value, ok := strings.Cut(args, "=")
-	if !ok || strings.Contains(name, " ") {
-		name, value, _ = strings.Cut(args, " ")
-		b.image.Env[name] = strings.TrimSpace(value)
+	if name, value, ok := strings.Cut(args, " "); ok && !strings.Contains(name, "=") {
+		b.image.Env[name] = strings.TrimSpace(value) // the old form, one variable
 		return nil
 	}
 	for _, field := range splitQuoted(args) {

@@ -154,15 +154,6 @@ func (p *Proc) Check() {
 	}
 }
 
-// await waits for ch.
-func (p *Proc) await(ch <-chan struct{}) {
-	select {
-	case <-ch:
-	case <-p.dead:
-		p.die()
-	}
-}
-
 // Sleep waits for d, or until a caught signal arrives: then it returns false.
 func (p *Proc) Sleep(d time.Duration) bool {
 	t := time.NewTimer(d)
@@ -255,12 +246,12 @@ func (p *Proc) Fork(body Program) (int, error) {
 }
 
 // inherit copies what a child has of its parent. m.mu is held.
-func (c *Proc) inherit(p *Proc) {
-	c.Cred, c.Dir, c.Umask, c.sid = p.Cred, p.Dir, p.Umask, p.sid
-	c.args, c.env = p.args, p.env
-	c.ignored = maps.Clone(p.ignored)
-	for fd, d := range p.fds {
-		c.fds[fd] = d.dup()
+func (p *Proc) inherit(parent *Proc) {
+	p.Cred, p.Dir, p.Umask, p.sid = parent.Cred, parent.Dir, parent.Umask, parent.sid
+	p.args, p.env = parent.args, parent.env
+	p.ignored = maps.Clone(parent.ignored)
+	for fd, d := range parent.fds {
+		p.fds[fd] = d.dup()
 	}
 }
 

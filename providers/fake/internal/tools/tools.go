@@ -208,24 +208,24 @@ func (c *call) lines(r io.Reader, f func(line string) error) error {
 	var line []byte
 	for {
 		part, err := in.ReadSlice('\n')
+		line = append(line, part...)
 		if errors.Is(err, bufio.ErrBufferFull) {
 			c.p.Charge(int64(len(part)))
-		}
-		line = append(line, part...)
-		switch {
-		case errors.Is(err, bufio.ErrBufferFull):
 			continue
-		case err != nil && !errors.Is(err, io.EOF):
+		}
+		atEnd := errors.Is(err, io.EOF)
+		if err != nil && !atEnd {
 			return err
-		case len(line) > 0:
-			if ferr := f(strings.TrimSuffix(string(line), "\n")); ferr != nil {
-				return ferr
+		}
+		if len(line) > 0 {
+			if err := f(strings.TrimSuffix(string(line), "\n")); err != nil {
+				return err
 			}
 		}
-		line = line[:0]
-		if err != nil {
+		if atEnd {
 			return nil
 		}
+		line = line[:0]
 	}
 }
 
