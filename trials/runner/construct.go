@@ -184,9 +184,9 @@ func split(env map[string]string, sources ...map[string]string) (public, secret 
 	return public, secret
 }
 
-func mergeEnv(maps_ ...map[string]string) map[string]string {
+func mergeEnv(layers ...map[string]string) map[string]string {
 	out := map[string]string{}
-	for _, m := range maps_ {
+	for _, m := range layers {
 		maps.Copy(out, m)
 	}
 	return out

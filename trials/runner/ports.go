@@ -10,14 +10,28 @@ import (
 // Sink is the trial's directory. Names are relative, with slashes. Nothing that
 // comes out of a sandbox is followed: links are neither made nor read.
 type Sink interface {
-	// URI is the directory as a file:// URI, Path(name) a path of this host.
-	URI() string
-	Path(name string) string
+	Record
+	Files
+}
+
+// Record is what a trial's directory says about the trial.
+type Record interface {
 	// Begin makes the directory with its empty parts, lock.json and, unless cfg
 	// is nil, config.json.
 	Begin(cfg *trials.TrialConfig, lock trials.TrialLock) error
 	// Logger adds trial.log to a logger.
 	Logger(base *slog.Logger) *slog.Logger
+	// URI is the directory as a file:// URI.
+	URI() string
+	// Finish writes result.json, durably. Close ends trial.log.
+	Finish(*trials.Result) error
+	Close() error
+}
+
+// Files are the other files of a trial's directory.
+type Files interface {
+	// Path is a path of this host.
+	Path(name string) string
 	// Stream opens a file that is written while it grows, cut at the log limit
 	// with a marker; kept are its head and its tail.
 	Stream(name string) (io.WriteCloser, error)
@@ -31,11 +45,6 @@ type Sink interface {
 	// when it is no longer than both.
 	Ends(name string, n int64) ([]byte, error)
 	Write(name string, b []byte) error
-	// Remove removes a file or directory with all that is in it.
-	Remove(name string) error
-	// Finish writes result.json, durably. Close ends trial.log.
-	Finish(*trials.Result) error
-	Close() error
 }
 
 // Events takes what happened. Emit does not block for long.

@@ -2,7 +2,9 @@ package runner
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -36,21 +38,13 @@ const noDeadline = 7 * 24 * time.Hour
 // prepare makes the agent's sandbox: image, container, health, files.
 func (x *run) prepare(ctx context.Context) *trials.Failure {
 	return x.phase(ctx, trials.PhaseEnvironmentSetup, &x.res.EnvironmentSetup, x.limits.EnvironmentStart, func(ctx context.Context) error {
-		img, err := x.image(ctx, x.r.opt.Images.Environment)
-		if err != nil {
-			return err
-		}
 		if x.separate() { // one that cannot be had must not cost an agent's work
+			var err error
 			if x.verifierImage, err = x.image(ctx, x.r.opt.Images.Verifier); err != nil {
 				return err
 			}
 		}
-		spec := x.spec(img, x.t.Task.Config.Environment, "env")
-		spec.Mounts, err = x.mounts()
-		if err != nil {
-			return err
-		}
-		if x.sandbox, err = x.create(ctx, spec); err != nil {
+		if err := x.start(ctx); err != nil {
 			return err
 		}
 		if err := x.makeLogDirs(ctx); err != nil {
@@ -61,6 +55,28 @@ func (x *run) prepare(ctx context.Context) *trials.Failure {
 		}
 		return x.healthcheck(ctx)
 	})
+}
+
+// start makes the sandbox. An image that somebody removed after it was found is
+// made again, once.
+func (x *run) start(ctx context.Context) error {
+	mounts, err := x.mounts()
+	if err != nil {
+		return err
+	}
+	for again := false; ; again = true {
+		img, err := x.image(ctx, x.r.opt.Images.Environment)
+		if err != nil {
+			return err
+		}
+		spec := x.spec(img, x.t.Task.Config.Environment, "env")
+		spec.Mounts = mounts
+		x.sandbox, err = x.create(ctx, spec)
+		if !providers.Is(err, providers.KindNotFound) || again {
+			return err
+		}
+		x.log.Info("the image is gone, it is made again", "image", img.ID)
+	}
 }
 
 // image gets one image and remembers to give it back.
@@ -106,7 +122,7 @@ func (x *run) spec(img providers.Image, env tasks.Environment, role string) prov
 			Owner: x.r.opt.Owner, Host: x.r.opt.Host, Job: x.t.Job, Trial: x.t.Config.TrialName,
 			Expires: deadline.Add(expiryMargin),
 		},
-		Progress: func(line string) { x.log.Info(line) },
+		Progress: func(line string) { x.log.Info("provider", "says", line) },
 	}
 	s.Resources = limits(env, c)
 	if env.StorageMiB != nil || c.OverrideStorageMiB != nil {
@@ -192,8 +208,11 @@ func (x *run) uploadEnvironment(ctx context.Context) error {
 	}
 	dir := x.t.Task.EnvironmentDir()
 	entries, err := os.ReadDir(dir)
-	if err != nil || len(entries) == 0 {
+	if errors.Is(err, fs.ErrNotExist) || err == nil && len(entries) == 0 {
 		return nil // an image is enough
+	}
+	if err != nil {
+		return err
 	}
 	dest := x.t.Task.Config.Environment.Workdir
 	if dest == "" {

@@ -226,7 +226,7 @@ func (x *run) note(code, message string) {
 		}
 	}
 	x.res.Harborgate.Notes = append(x.res.Harborgate.Notes, trials.Note{Code: code, Message: message})
-	x.log.Warn(message, "note", code)
+	x.log.Warn("note", "code", code, "message", message)
 	x.emit(trials.EventNote, map[string]string{"code": code, "message": message})
 }
 
