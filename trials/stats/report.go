@@ -40,8 +40,9 @@ func compareKeys(a, b Key) int {
 // is pending.
 type Plan struct {
 	Trials int // of the whole job
-	// ByKey says how many belong to each row. Without it the trials that have no
-	// result belong to the only row; when there are several, they are unplaced.
+	// ByKey says how many belong to each row. Without it, trials that have no result
+	// are unplaced, and rows have at least the trials that ended: that only one arm
+	// has results yet does not make it the only one.
 	ByKey map[Key]int
 	// RewardKey is the main key. "" is "reward", or the only one.
 	RewardKey string
@@ -100,18 +101,12 @@ func New(all []Trial, plan Plan) Report {
 	if plan.Wall > 0 {
 		r.WallSec = new(plan.Wall.Seconds())
 	}
-	planned := func(key Key) int {
-		if plan.ByKey == nil && len(groups) == 1 {
-			return plan.Trials
-		}
-		return plan.ByKey[key]
-	}
 	for key, group := range groups {
-		r.Unplaced -= max(planned(key)-len(group), 0)
+		r.Unplaced -= max(plan.ByKey[key]-len(group), 0)
 	}
 	r.Unplaced = max(r.Unplaced, 0)
 	for _, key := range slices.SortedFunc(maps.Keys(groups), compareKeys) {
-		r.Rows = append(r.Rows, newRow(key, groups[key], planned(key), r.Unplaced > 0, plan))
+		r.Rows = append(r.Rows, newRow(key, groups[key], plan.ByKey[key], r.Unplaced > 0, plan))
 	}
 	return r
 }

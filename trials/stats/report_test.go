@@ -162,7 +162,7 @@ func TestB096NoVerdictIsNotZero(t *testing.T) {
 		missing("c", trials.BlameTask, trials.ExcRewardMissing), missing("d", trials.BlameInfrastructure, trials.ExcSandboxLost),
 		missing("e", trials.BlameNone, trials.ExcCancelled),
 	}
-	r := onlyRow(t, New(all, Plan{Trials: 8}))
+	r := onlyRow(t, New(all, Plan{Trials: 8, ByKey: map[Key]int{{"a", "", "d"}: 8}}))
 	c := r.Main()
 	if *c.Mean != 0.5 || c.N != 2 {
 		t.Errorf("mean %v of %d", *c.Mean, c.N)
@@ -332,6 +332,12 @@ func TestRowsAndUnplacedTrials(t *testing.T) {
 		t.Error("bounds of an unknown number of trials")
 	}
 
+	// Others may be planned even when only one row has results.
+	r = New(all[:1], Plan{Trials: 2})
+	if diff := cmp.Diff([]string{"d · b: 1 of at least 1 graded"}, titles(r)); diff != "" || r.Unplaced != 1 {
+		t.Errorf("%d unplaced: %s", r.Unplaced, diff)
+	}
+
 	r = New(all[:2], Plan{Trials: 5, ByKey: map[Key]int{{"b", "", "d"}: 2, {"a", "m2", "d"}: 1, {"y", "", "d"}: 2}})
 	want = []string{"d · a · m2: 1 of 1 graded", "d · b: 1 of 2 graded", "d · y: 0 of 2 graded"}
 	if diff := cmp.Diff(want, titles(r)); diff != "" || r.Unplaced != 0 {
@@ -345,7 +351,9 @@ func TestRowsAndUnplacedTrials(t *testing.T) {
 // TestReportJSON holds the names that others read.
 func TestReportJSON(t *testing.T) {
 	t.Parallel()
-	b, err := json.MarshalIndent(New([]Trial{verdict("a", 1), missing("b", trials.BlameTask, "XError")}, Plan{Trials: 3, Wall: time.Second}), "", "  ")
+	b, err := json.MarshalIndent(New([]Trial{verdict("a", 1), missing("b", trials.BlameTask, "XError")}, Plan{
+		Trials: 3, ByKey: map[Key]int{{"a", "", "d"}: 3}, Wall: time.Second,
+	}), "", "  ")
 	if err != nil {
 		t.Fatal(err)
 	}
