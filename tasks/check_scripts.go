@@ -119,14 +119,16 @@ func (t *Task) verifierNetwork(step *Step) Network {
 	return t.Config.Environment.Network
 }
 
+func headMatches(path string, pattern *regexp.Regexp) bool {
+	b, err := readHead(path)
+	return err == nil && pattern.Match(b)
+}
+
 func anyFileMatches(dir string, pattern *regexp.Regexp) bool {
 	found := false
 	// What cannot be read does not match.
 	_ = filepath.WalkDir(dir, func(p string, e fs.DirEntry, err error) error {
-		if err != nil || !e.Type().IsRegular() {
-			return nil
-		}
-		if b, err := readHead(p); err == nil && pattern.Match(b) {
+		if err == nil && e.Type().IsRegular() && headMatches(p, pattern) {
 			found = true
 			return fs.SkipAll
 		}

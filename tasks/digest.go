@@ -50,7 +50,8 @@ func dirHash(root, rel string, above []fs.FileInfo, ignore harborIgnores) (strin
 	}
 	var descriptors []string
 	for _, e := range entries {
-		kind, sum := "data:", ""
+		kind := "data:"
+		var sum string
 		switch name := path.Join(rel, e.Name()); {
 		case e.IsDir():
 			kind = "dirhash:"

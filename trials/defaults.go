@@ -96,9 +96,9 @@ func (a *AgentConfig) fillDefaults() {
 	}
 }
 
-func (e *EnvironmentConfig) fillDefaults() {
-	if e.Type == nil && e.ImportPath == nil {
-		e.Type = ptr(DefaultEnvironment)
+func (c *EnvironmentConfig) fillDefaults() {
+	if c.Type == nil && c.ImportPath == nil {
+		c.Type = ptr(DefaultEnvironment)
 	}
 }
 

@@ -150,20 +150,20 @@ func (c VerifierConfig) validate(e *fieldErrors) {
 	e.hosts("verifier.extra_allowed_hosts", c.ExtraAllowedHosts)
 }
 
-func (c AgentConfig) validate(e *fieldErrors, path string, concurrent int) {
-	e.seconds(path+".override_timeout_sec", c.OverrideTimeoutSec)
-	e.seconds(path+".override_setup_timeout_sec", c.OverrideSetupTimeoutSec)
-	e.seconds(path+".max_timeout_sec", c.MaxTimeoutSec)
-	if c.ModelAPIFormat != nil {
-		e.oneOf(path+".model_api_format", *c.ModelAPIFormat, "openai_chat_completions", "openai_responses",
+func (a AgentConfig) validate(e *fieldErrors, path string, concurrent int) {
+	e.seconds(path+".override_timeout_sec", a.OverrideTimeoutSec)
+	e.seconds(path+".override_setup_timeout_sec", a.OverrideSetupTimeoutSec)
+	e.seconds(path+".max_timeout_sec", a.MaxTimeoutSec)
+	if a.ModelAPIFormat != nil {
+		e.oneOf(path+".model_api_format", *a.ModelAPIFormat, "openai_chat_completions", "openai_responses",
 			"anthropic_messages", "google_generate_content", "bedrock_converse")
 	}
-	n := c.NConcurrent
+	n := a.NConcurrent
 	e.require(n == nil || *n >= 1, path+".n_concurrent", "%d is less than 1", deref(n))
 	e.require(n == nil || *n <= concurrent, path+".n_concurrent", "%d is more than n_concurrent_trials, %d", deref(n), concurrent)
-	e.require(c.ConcurrencyGroup == nil || n != nil, path+".concurrency_group", "it needs n_concurrent")
-	e.hosts(path+".extra_allowed_hosts", c.ExtraAllowedHosts)
-	for i, s := range c.MCPServers {
+	e.require(a.ConcurrencyGroup == nil || n != nil, path+".concurrency_group", "it needs n_concurrent")
+	e.hosts(path+".extra_allowed_hosts", a.ExtraAllowedHosts)
+	for i, s := range a.MCPServers {
 		s.validate(e, fmt.Sprintf("%s.mcp_servers[%d]", path, i))
 	}
 }

@@ -33,7 +33,7 @@ func (f *runFlags) apply(s *pflag.FlagSet, c *trials.JobConfig) error {
 		c.Retry.ExcludeExceptions = &exclude
 	}
 	if c.JobName == "" {
-		c.JobName = trials.JobName(time.Now())
+		c.JobName = freeJobName(c.JobsDir)
 	}
 	f.applyMultipliers(s, &c.Multipliers)
 	c.InstallOnly = c.InstallOnly || f.installOnly
@@ -58,6 +58,20 @@ func (f *runFlags) apply(s *pflag.FlagSet, c *trials.JobConfig) error {
 		c.Verifier.Disable = true
 	}
 	return errors.Join(errs...)
+}
+
+// freeJobName is the time, with a number when another job began in this second.
+func freeJobName(dir string) string {
+	name := trials.JobName(time.Now())
+	for i := 1; ; i++ {
+		try := name
+		if i > 1 {
+			try = fmt.Sprintf("%s-%d", name, i)
+		}
+		if _, err := os.Lstat(filepath.Join(dir, try)); err != nil {
+			return try
+		}
+	}
 }
 
 func (f *sharedFlags) applyMultipliers(s *pflag.FlagSet, m *trials.Multipliers) {

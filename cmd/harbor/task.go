@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -25,11 +26,10 @@ func newTaskInitCommand(e *env) *cobra.Command {
 		Short: "Make a new task that runs as it is",
 		Args:  cobra.MaximumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			if len(args) == 1 {
+			if len(args) == 1 && strings.Contains(args[0], "/") {
 				opt.Name = args[0]
-			}
-			if org != "" && opt.Name != "" {
-				opt.Name = org + "/" + opt.Name
+			} else if len(args) == 1 && org != "" {
+				opt.Name = org + "/" + args[0]
 			}
 			opt.VerifierMode = tasks.VerifierMode(mode)
 			at := dir

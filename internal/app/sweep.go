@@ -99,23 +99,22 @@ func (a *App) RemoveImages(ctx context.Context, p providers.Provider, dry bool) 
 	var gone []snapshots.Record
 	errs := []error{err}
 	for _, rec := range all {
-		ok := true
+		img, err := builder.InspectImage(ctx, rec.ID)
+		if err == nil && !runner.BuiltHere(img, rec.Key) {
+			continue // only pulled: it is the user's
+		}
+		if err != nil && !providers.Is(err, providers.KindNotFound) {
+			errs = append(errs, err)
+			continue
+		}
+		removed := true
 		if !dry {
-			ok, err = store.Remove(ctx, rec, func(ctx context.Context, id string) error { return removeOwn(ctx, builder, rec, id) })
+			removed, err = store.Remove(ctx, rec, builder.RemoveImage)
 			errs = append(errs, err)
 		}
-		if ok {
+		if removed {
 			gone = append(gone, rec)
 		}
 	}
 	return gone, errors.Join(errs...)
-}
-
-// removeOwn leaves images alone that were only pulled: they are the user's.
-func removeOwn(ctx context.Context, b providers.ImageBuilder, rec snapshots.Record, id string) error {
-	img, err := b.InspectImage(ctx, id)
-	if err != nil || !runner.BuiltHere(img, rec.Key) {
-		return nil
-	}
-	return b.RemoveImage(ctx, id)
 }

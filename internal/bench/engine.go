@@ -164,7 +164,7 @@ func helperMemory(ctx context.Context, s providers.Sandbox, n int) (float64, err
 	for range n {
 		<-ready
 	}
-	time.Sleep(settle) // commands that run count, not those that start
+	<-time.After(settle) // commands that run count, not those that start
 	var out strings.Builder
 	_, err := s.Exec(ctx, providers.Command{User: "root", Stdout: &out, Args: []string{"sh", "-c",
 		`for p in /proc/[0-9]*; do case $(readlink $p/exe) in /.harbor/*) grep '^Pss:' $p/smaps_rollup;; esac; done`}})

@@ -165,7 +165,8 @@ func watchSocket(path string) (<-chan time.Time, func(), error) {
 
 func relay(conn net.Conn, created func()) {
 	defer conn.Close()
-	up, err := net.Dial("unix", engineSocket())
+	var d net.Dialer
+	up, err := d.DialContext(context.Background(), "unix", engineSocket())
 	if err != nil {
 		return
 	}

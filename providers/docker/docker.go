@@ -160,7 +160,7 @@ func (p *Provider) ask(ctx context.Context) (*facts, error) {
 	}
 	p.facts = &facts{
 		arch:     goArch(info.Architecture),
-		buildKit: ping.BuilderVersion == "2",
+		buildKit: ping.BuilderVersion != "1",
 		size:     providers.Resources{CPUs: float64(info.NCPU), MemoryMiB: info.MemTotal >> 20},
 	}
 	return p.facts, nil

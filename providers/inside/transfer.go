@@ -8,6 +8,7 @@ import (
 	"net"
 
 	"harborgate/internal/insideproto"
+	"harborgate/providers"
 )
 
 // Upload unpacks a tar stream, see [providers.Sandbox]. When it fails early, a
@@ -36,7 +37,20 @@ func (s *Session) Upload(ctx context.Context, r io.Reader, dest string) error {
 			err = preferRefusal(<-answer, err)
 		}
 	}
-	return s.fail(ctx, "upload", err)
+	return s.fail(ctx, "upload", s.whyBroken(ctx, err))
+}
+
+// whyBroken dials after a transfer was cut off, for the answer's sake: a sandbox
+// that died says so.
+func (s *Session) whyBroken(ctx context.Context, err error) error {
+	if !errors.Is(err, errBroken) {
+		return err
+	}
+	_, derr := s.connected(ctx)
+	if _, dead := providers.DeathOf(derr); dead {
+		return derr
+	}
+	return err
 }
 
 // send copies the source. Errors of the source stay as they are.
@@ -105,7 +119,7 @@ func (s *Session) Download(ctx context.Context, path string) (io.ReadCloser, err
 	var a insideproto.Accepted
 	if err := accept(stream, &a); err != nil {
 		d.Close()
-		return nil, s.fail(ctx, "download", err)
+		return nil, s.fail(ctx, "download", s.whyBroken(ctx, err))
 	}
 	return d, nil
 }
@@ -123,7 +137,7 @@ func (d *download) Read(p []byte) (int, error) {
 	if err == nil || errors.Is(err, io.EOF) {
 		return n, err
 	}
-	return n, d.s.fail(d.ctx, "download", err)
+	return n, d.s.fail(d.ctx, "download", d.s.whyBroken(d.ctx, err))
 }
 
 func (d *download) Close() error {

@@ -76,10 +76,12 @@ func (x *run) bringOut(ctx context.Context) error {
 			x.note("collect_failed", err.Error())
 		}
 	}
-	if err := x.collectAgentLogs(ctx); err != nil {
-		if ctx.Err() != nil || !providers.Is(err, providers.KindNotFound) {
-			return err
-		}
+	err := x.collectAgentLogs(ctx)
+	if err != nil && ctx.Err() != nil {
+		x.manifestOfNothing()
+		return err
+	}
+	if err != nil { // artifacts may be had all the same
 		x.note("collect_failed", err.Error())
 	}
 	x.runCollectHooks(ctx)

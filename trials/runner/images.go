@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -70,7 +71,7 @@ func (im *Images) Environment(task *tasks.Task, c trials.TrialConfig, try int) (
 	if ref != "" && (!c.Environment.ForceBuild || !hasDockerfile) {
 		return im.pull(ref, try)
 	}
-	return im.build(task.Name, task.EnvironmentDir(), c, try)
+	return im.build(task, task.Name, task.EnvironmentDir(), c, try)
 }
 
 // Verifier is the image of a separate verifier's sandbox.
@@ -79,7 +80,7 @@ func (im *Images) Verifier(task *tasks.Task, c trials.TrialConfig, try int) (sna
 	if src.Image != "" {
 		return im.pull(src.Image, try)
 	}
-	return im.build(task.Name+" verifier", src.ContextDir, c, try)
+	return im.build(task, task.Name+" verifier", src.ContextDir, c, try)
 }
 
 // Get returns when the image is there. The limit bounds this trial's wait.
@@ -92,7 +93,7 @@ func (im *Images) pull(ref string, try int) (snapshots.Request, error) {
 		return snapshots.Request{}, err
 	}
 	return snapshots.Request{
-		Key: snapshots.KeyOf(im.provider, "pull", ref), Try: try, Title: "image " + ref, Limit: buildLimit,
+		Key: snapshots.KeyOf(im.provider, "pull", ref), Try: try, Title: "image " + ref, Limit: longestBuild,
 		// A tag may move: what counts is what the provider has under it now.
 		Check: func(ctx context.Context, _ string) (providers.Image, error) { return im.builder.InspectImage(ctx, ref) },
 		Build: func(ctx context.Context, log io.Writer) (providers.Image, error) {
@@ -101,11 +102,10 @@ func (im *Images) pull(ref string, try int) (snapshots.Request, error) {
 	}, nil
 }
 
-// buildLimit ends builds that hang for ever; each trial's own limit is shorter
-// as a rule and ends only its wait.
-const buildLimit = 2 * time.Hour
+// longestBuild ends pulls, and builds of tasks without a limit, that hang for ever.
+const longestBuild = 2 * time.Hour
 
-func (im *Images) build(title, dir string, c trials.TrialConfig, try int) (snapshots.Request, error) {
+func (im *Images) build(task *tasks.Task, title, dir string, c trials.TrialConfig, try int) (snapshots.Request, error) {
 	if err := im.able(); err != nil {
 		return snapshots.Request{}, err
 	}

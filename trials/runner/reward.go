@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"math"
 	"regexp"
@@ -136,7 +137,7 @@ func parseRewardJSON(b []byte) (verdict, error) {
 
 func trailing(dec *json.Decoder) bool {
 	_, err := dec.Token()
-	return err == nil
+	return !errors.Is(err, io.EOF)
 }
 
 func (v *verdict) add(key string, raw json.RawMessage) error {
