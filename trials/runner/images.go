@@ -118,15 +118,30 @@ func (im *Images) build(task *tasks.Task, title, dir string, c trials.TrialConfi
 		parts = append(parts, "forced by job", *c.JobID)
 	}
 	key := snapshots.KeyOf(parts...)
+	limit := trials.EffectiveTimeouts(task.Config, nil, c).EnvironmentStart
 	return snapshots.Request{
-		Key: key, Try: try, Title: "task " + title, Limit: buildLimit, Check: im.builder.InspectImage,
+		Key: key, Try: try, Title: "task " + title, Limit: buildTime(limit), Check: im.builder.InspectImage,
 		Build: func(ctx context.Context, log io.Writer) (providers.Image, error) {
-			return im.builder.BuildImage(ctx, providers.Build{
+			begun := time.Now()
+			img, err := im.builder.BuildImage(ctx, providers.Build{
 				ContextDir: dir, Tag: tag(title, key), Labels: map[string]string{imageLabel: string(key)},
 				NoCache: c.Environment.ForceBuild, Progress: im.steps(key, log),
 			})
+			if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+				return img, ended(&limitError{trials.PhaseEnvironmentSetup, limit}, trials.PhaseEnvironmentSetup, time.Since(begun))
+			}
+			return img, err
 		},
 	}, nil
+}
+
+// buildTime is how long the build of an image may take: as long as the trial that
+// asks first may wait for its environment.
+func buildTime(limit trials.Limit) time.Duration {
+	if limit.Seconds <= 0 {
+		return longestBuild
+	}
+	return time.Duration(limit.Seconds * float64(time.Second))
 }
 
 func (im *Images) steps(key snapshots.Key, log io.Writer) io.Writer {
