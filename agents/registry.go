@@ -148,6 +148,11 @@ func optionNames(opts []Option) string {
 	return strings.Join(names, ", ")
 }
 
+// InfoOf is what a configuration says about its agent, before there is one.
+func InfoOf(c trials.AgentConfig) trials.AgentInfo {
+	return trials.AgentInfo{Name: c.AgentName(), Version: "unknown", ModelInfo: modelInfo(c)}
+}
+
 // modelInfo splits "provider/model" at the first slash.
 func modelInfo(c trials.AgentConfig) *trials.ModelInfo {
 	if c.ModelName == nil || *c.ModelName == "" {

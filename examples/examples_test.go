@@ -155,6 +155,7 @@ var changing = []struct {
 	{regexp.MustCompile(`__[0-9A-Za-z]{7}\b`), "__XXXXXXX"},
 	{regexp.MustCompile(`demo-[0-9]{8}-[0-9]{6}-[0-9]+`), "demo-TIME"},
 	{regexp.MustCompile(`\b([0-9]+h)?([0-9]+m)?[0-9.]+ ?(ms|µs|s)\b`), "TIME"},
+	{regexp.MustCompile(`\b[0-9]+ % of the time`), "N % of the time"},
 	{regexp.MustCompile(`[ \t]+`), " "}, // columns are as wide as what is in them
 }
 

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 )
 
 // Exit codes, in one place.
@@ -65,6 +66,10 @@ func exitCode(e *env, err error) int {
 	}
 }
 
+// echo is how soon a second signal is the first one again: timeout(1) and shells
+// signal the process and its group.
+const echo = 300 * time.Millisecond
+
 // withSignals ends the context at the first signal, with the signal as the
 // cause, and the process at the second.
 func withSignals(ctx context.Context) (context.Context, func()) {
@@ -73,16 +78,20 @@ func withSignals(ctx context.Context) (context.Context, func()) {
 	signal.Notify(ch, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	done := make(chan struct{})
 	go func() {
-		select {
-		case s := <-ch:
-			cancel(signalError{s.(syscall.Signal)})
-		case <-done:
-			return
-		}
-		select {
-		case s := <-ch:
-			os.Exit(exitSignalled + int(s.(syscall.Signal)))
-		case <-done:
+		var first time.Time
+		for {
+			select {
+			case s := <-ch:
+				switch {
+				case first.IsZero():
+					first = time.Now()
+					cancel(signalError{s.(syscall.Signal)})
+				case time.Since(first) > echo:
+					os.Exit(exitSignalled + int(s.(syscall.Signal)))
+				}
+			case <-done:
+				return
+			}
 		}
 	}()
 	return ctx, func() {

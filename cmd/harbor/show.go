@@ -37,7 +37,7 @@ func loadJob(dir string) (app.Summary, []*trials.Result, error) {
 	if err != nil {
 		return app.Summary{}, nil, notA("job", dir, err)
 	}
-	s := app.Summary{Result: res, Planned: res.NTotalTrials}
+	s := app.Summary{Result: res, Planned: res.NTotalTrials, ByKey: plannedBy(dir)}
 	var all []*trials.Result
 	for _, d := range dirs {
 		r, err := results.ReadTrialResult(d)
@@ -51,6 +51,19 @@ func loadJob(dir string) (app.Summary, []*trials.Result, error) {
 		s.Trials = append(s.Trials, stats.Of(r))
 	}
 	return s, all, nil
+}
+
+// plannedBy counts a job's planned trials by arm, nil when its lock does not say.
+func plannedBy(dir string) map[stats.Key]int {
+	lock, err := results.ReadJobLock(dir)
+	if err != nil {
+		return nil
+	}
+	out := map[stats.Key]int{}
+	for _, t := range lock.Trials {
+		out[stats.KeyOf(t.Agent, t.Task.Source)]++
+	}
+	return out
 }
 
 func notA(what, dir string, err error) error {

@@ -19,7 +19,7 @@ import (
 func reportOf(s app.Summary) any { return numbersOf(s) }
 
 func numbersOf(s app.Summary) stats.Report {
-	plan := stats.Plan{Trials: s.Planned}
+	plan := stats.Plan{Trials: s.Planned, ByKey: s.ByKey}
 	end := s.Result.FinishedAt
 	if end == nil {
 		end = s.Result.UpdatedAt

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"harborgate/agents"
 	"harborgate/internal/events"
 	"harborgate/internal/shares"
 	"harborgate/providers"
@@ -54,6 +55,7 @@ type Summary struct {
 	Result  trials.JobResult
 	Trials  []stats.Trial
 	Planned int
+	ByKey   map[stats.Key]int // planned trials by arm and data set
 }
 
 // Settings are the wishes of the command line that no configuration holds.
@@ -157,7 +159,7 @@ func (j *Job) Run(ctx context.Context) (Summary, error) {
 	j.Events.Emit(trials.NewEvent(trials.EventJobEnd, "", 0, 0, map[string]any{
 		"graded": res.Harborgate.Graded, "ungraded": res.Harborgate.Ungraded, "unstarted": unstarted, "interrupted": interrupted,
 	}))
-	return Summary{Result: res, Trials: j.tally.all(), Planned: len(j.Plan.Trials)}, errors.Join(err, werr)
+	return Summary{Result: res, Trials: j.tally.all(), Planned: len(j.Plan.Trials), ByKey: j.Plan.byKey()}, errors.Join(err, werr)
 }
 
 // writeLock reads every task once for its digest, beside the first trials.
@@ -316,7 +318,7 @@ func (j *Job) lost(t PlannedTrial, err error) *trials.Result {
 	now := trials.At(time.Now())
 	return &trials.Result{
 		TrialName: t.Config.TrialName, TaskName: t.Task.Name, Config: t.Config, StartedAt: now, FinishedAt: now,
-		AgentInfo: trials.AgentInfo{Name: t.Config.Agent.AgentName(), Version: "unknown"}, Source: t.Config.Task.Source,
+		AgentInfo: agents.InfoOf(t.Config.Agent), Source: t.Config.Task.Source,
 		ExceptionInfo: f.Info(now, trials.PolicyOf(f.Exception, t.Config.OverrideErrorPolicy)),
 		Harborgate:    &trials.Extra{Failure: f, Attempt: t.Attempt},
 	}

@@ -11,6 +11,7 @@ import (
 
 	"harborgate/tasks"
 	"harborgate/trials"
+	"harborgate/trials/stats"
 )
 
 // Plan is a job before it runs: its trials, and what was left out of it.
@@ -44,6 +45,15 @@ func newPlannedTask(t *tasks.Task) *plannedTask {
 		checksum: sync.OnceValues(func() (string, error) { return tasks.Checksum(t.Dir) }),
 		content:  sync.OnceValues(func() (string, error) { return tasks.ContentHash(t.Dir) }),
 	}
+}
+
+// byKey counts the trials of each arm and data set.
+func (p *Plan) byKey() map[stats.Key]int {
+	out := map[stats.Key]int{}
+	for _, t := range p.Trials {
+		out[stats.KeyOf(t.Config.Agent, t.Config.Task.Source)]++
+	}
+	return out
 }
 
 // lock is the record of a trial's task and configuration.

@@ -23,6 +23,16 @@ func ReadJobResult(dir string) (trials.JobResult, error) {
 	return r, decode(b, &r, filepath.Join(dir, ResultFile))
 }
 
+// ReadJobLock reads a job's lock.json.
+func ReadJobLock(dir string) (trials.JobLock, error) {
+	var l trials.JobLock
+	b, err := os.ReadFile(filepath.Join(dir, LockFile))
+	if err != nil {
+		return l, err
+	}
+	return l, decode(b, &l, filepath.Join(dir, LockFile))
+}
+
 // ReadTrialResult reads a trial's result.json.
 func ReadTrialResult(dir string) (*trials.Result, error) {
 	name := filepath.Join(dir, ResultFile)

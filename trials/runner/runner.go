@@ -160,7 +160,7 @@ func (r *Runner) begin(t Try) *run {
 		SchemaVersion: trials.ResultSchema, ID: t.ID, TrialName: t.Config.TrialName, TrialURI: t.Sink.URI(),
 		TaskID: taskID(t.Config.Task), Source: t.Config.Task.Source, TaskChecksum: t.TaskChecksum,
 		Config: t.Config, TaskName: t.Config.Task.Reference(), StartedAt: trials.At(time.Now()),
-		AgentInfo: trials.AgentInfo{Name: t.Config.Agent.AgentName(), Version: "unknown"},
+		AgentInfo: agents.InfoOf(t.Config.Agent),
 		Harborgate: &trials.Extra{
 			Provider: r.opt.Provider.Info().Name, Attempt: t.Attempt, Try: t.Number, WaitSec: seconds(t.Waited),
 		},

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -39,18 +40,10 @@ func (x *run) verify(ctx context.Context) *trials.Failure {
 	}
 	return x.phase(ctx, trials.PhaseVerifier, &x.res.Verifier, x.limits.Verifier, func(ctx context.Context) error {
 		err := x.runTests(ctx, sandbox)
+		got := x.fetchVerdict(ctx, sandbox)
 		// When it is not known how the tests ended, a missing reward is no wonder.
-		return firstOf(err, x.fetchVerdict(ctx, sandbox))
+		return cmp.Or(err, got)
 	})
-}
-
-func firstOf(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // stageLimit bounds each step around the verifier that is not its own.
