@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"math"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -164,11 +165,13 @@ func (v *verdict) add(key string, raw json.RawMessage) error {
 		v.extras = map[string]json.RawMessage{}
 	}
 	v.extras[key] = raw
+	v.rewards = slices.DeleteFunc(v.rewards, func(r trials.Reward) bool { return r.Key == key })
 	return nil
 }
 
 // set lets the last of equal keys win, as every JSON reader does.
 func (v *verdict) set(key string, n trials.Number) {
+	delete(v.extras, key)
 	for i := range v.rewards {
 		if v.rewards[i].Key == key {
 			v.rewards[i].Value = n
