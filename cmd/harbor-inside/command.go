@@ -41,10 +41,10 @@ func newCommand(oom oomCounter) *command {
 	return &command{
 		oom:       oom,
 		oomBefore: oom.kills(),
-		output:    insideproto.NewSpool(insideproto.OutputWindow, true),
+		output:    insideproto.NewSpool(insideproto.OutputWindow, insideproto.OutputPatience),
 		// Twice what the host may send ahead, since a new session counts anew, and
 		// room for the cost of small frames.
-		input: insideproto.NewSpool(4*insideproto.StdinWindow, false),
+		input: insideproto.NewSpool(4*insideproto.StdinWindow, insideproto.Forever),
 		ready: make(chan struct{}),
 		ended: make(chan struct{}),
 	}

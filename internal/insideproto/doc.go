@@ -52,6 +52,9 @@ const (
 	// OutputWindow is how much output the companion keeps until the host
 	// acknowledged it, and all it keeps while no session is there.
 	OutputWindow = 1 << 20
+	// OutputPatience is how long a command with a full window waits for a broken
+	// session before its output is lost.
+	OutputPatience = 10 * time.Second
 	// StdinWindow is how much input the host sends ahead of what the command read.
 	StdinWindow = 256 << 10
 )

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"sort"
 	"sync"
+	"time"
 )
 
 // State is what a reader of a Spool found.
@@ -24,8 +25,8 @@ const chunkCost = 64
 // broken session can go on where it was. One goroutine or more append; one reads
 // at a time. Offsets count payload bytes since the beginning.
 type Spool struct {
-	limit int
-	lossy bool
+	limit    int
+	patience time.Duration
 
 	mu       sync.Mutex
 	changed  sync.Cond
@@ -36,6 +37,7 @@ type Spool struct {
 	reader   int   // number of the current reader, 0 is none
 	readers  int   // number of readers so far
 	finished bool
+	unread   time.Time // since when nobody reads
 }
 
 type chunk struct {
@@ -46,10 +48,14 @@ type chunk struct {
 
 func (c chunk) len() int64 { return int64(len(c.frame) - headLen) }
 
+// Forever is the patience of a spool that loses nothing.
+const Forever time.Duration = -1
+
 // NewSpool returns a spool that keeps at most limit bytes. A full spool makes
-// Append wait; a lossy one forgets its oldest frames instead when nobody reads.
-func NewSpool(limit int, lossy bool) *Spool {
-	s := &Spool{limit: limit, lossy: lossy}
+// Append wait. When nobody has read for longer than patience, it forgets its
+// oldest frames instead.
+func NewSpool(limit int, patience time.Duration) *Spool {
+	s := &Spool{limit: limit, patience: patience, unread: time.Now()}
 	s.changed.L = &s.mu
 	return s
 }
@@ -61,11 +67,7 @@ func (s *Spool) Append(t FrameType, p []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for s.size > 0 && s.size+len(p)+chunkCost > s.limit && !s.finished {
-		if s.lossy && s.reader == 0 {
-			s.drop()
-		} else {
-			s.changed.Wait()
-		}
+		s.makeRoom()
 	}
 	if s.finished {
 		return
@@ -75,6 +77,22 @@ func (s *Spool) Append(t FrameType, p []byte) {
 	s.end += c.len()
 	s.size += len(p) + chunkCost
 	s.changed.Broadcast()
+}
+
+// makeRoom waits for a change, or forgets what nobody came for.
+func (s *Spool) makeRoom() {
+	if s.patience == Forever || s.reader != 0 {
+		s.changed.Wait()
+		return
+	}
+	left := s.patience - time.Since(s.unread)
+	if left <= 0 {
+		s.drop()
+		return
+	}
+	timer := time.AfterFunc(left, s.changed.Broadcast)
+	defer timer.Stop()
+	s.changed.Wait()
 }
 
 // drop forgets the oldest chunk.
@@ -131,7 +149,7 @@ func (s *Spool) Detach(reader int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.reader == reader {
-		s.reader = 0
+		s.reader, s.unread = 0, time.Now()
 		s.changed.Broadcast()
 	}
 }

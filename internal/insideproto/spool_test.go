@@ -5,6 +5,7 @@ import (
 	"errors"
 	"testing"
 	"testing/synctest"
+	"time"
 )
 
 // take reads everything that a spool has, until it would wait or has finished.
@@ -33,7 +34,7 @@ func attach(t *testing.T, s *Spool, from int64) (int, int64) {
 
 func TestSpoolGoesOnWhereItWas(t *testing.T) {
 	t.Parallel()
-	s := NewSpool(1000, true)
+	s := NewSpool(1000, 0)
 	for _, p := range []string{"abc", "def", "ghi"} {
 		s.Append(FrameStdout, []byte(p))
 	}
@@ -67,7 +68,7 @@ func TestSpoolGoesOnWhereItWas(t *testing.T) {
 
 func TestSpoolRefusesOffsetsThatNeverWere(t *testing.T) {
 	t.Parallel()
-	s := NewSpool(1000, true)
+	s := NewSpool(1000, 0)
 	s.Append(FrameStdout, []byte("abc"))
 	for _, at := range []int64{-1, 4, 1 << 62} {
 		if err := s.Ack(at); !errors.Is(err, ErrFrame) {
@@ -81,7 +82,7 @@ func TestSpoolRefusesOffsetsThatNeverWere(t *testing.T) {
 
 func TestSpoolForgetsTheOldestWhenNobodyReads(t *testing.T) {
 	t.Parallel()
-	s := NewSpool(10*(chunkCost+1), true)
+	s := NewSpool(10*(chunkCost+1), 0)
 	for i := range 100 {
 		s.Append(FrameStdout, []byte{byte(i)})
 	}
@@ -92,13 +93,29 @@ func TestSpoolForgetsTheOldestWhenNobodyReads(t *testing.T) {
 	}
 }
 
+func TestSpoolLosesNothingWhileItIsPatient(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := NewSpool(2*(chunkCost+1), 10*time.Second)
+		begun := time.Now()
+		for range 3 {
+			s.Append(FrameStdout, []byte{1})
+		}
+		if d := time.Since(begun); d != 10*time.Second {
+			t.Errorf("dropped after %s", d)
+		}
+		if _, at := attach(t, s, 0); at != 1 {
+			t.Errorf("goes on at %d", at)
+		}
+	})
+}
+
 func TestSpoolWaits(t *testing.T) {
 	t.Parallel()
-	for name, lossy := range map[string]bool{"with a reader": true, "always": false} {
+	for name, patience := range map[string]time.Duration{"with a reader": 0, "always": Forever, "for a while": time.Hour} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := NewSpool(2*(chunkCost+1), lossy)
-				if lossy {
+				s := NewSpool(2*(chunkCost+1), patience)
+				if patience == 0 {
 					attach(t, s, 0)
 				}
 				appended := 0
@@ -131,7 +148,7 @@ func TestSpoolWaits(t *testing.T) {
 
 func TestSpoolTakesAFrameLargerThanItsLimit(t *testing.T) {
 	t.Parallel()
-	s := NewSpool(10, false)
+	s := NewSpool(10, Forever)
 	s.Append(FrameStdin, make([]byte, 1000))
 	if s.End() != 1000 {
 		t.Errorf("end %d", s.End())

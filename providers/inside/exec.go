@@ -57,7 +57,7 @@ type call struct {
 }
 
 func newCall(s *Session, cmd providers.Command, req insideproto.Command) *call {
-	c := &call{s: s, cmd: cmd, req: req, id: newID(), stdin: insideproto.NewSpool(insideproto.StdinWindow, false)}
+	c := &call{s: s, cmd: cmd, req: req, id: newID(), stdin: insideproto.NewSpool(insideproto.StdinWindow, insideproto.Forever)}
 	c.ctx, c.cancel = context.WithCancel(s.ctx)
 	return c
 }
