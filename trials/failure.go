@@ -147,6 +147,9 @@ var rules = []rule{
 	{PhaseAgentExecution, CauseExit, "", verdict{ExcNonZeroExit, BlameAgent}},
 	{PhaseAgentExecution, CauseUpload, "", verdict{ExcRuntime, BlameInfrastructure}},
 
+	{PhaseArtifacts, CauseTimeout, "", verdict{ExcArtifacts, BlameInfrastructure}},
+	{PhaseArtifacts, CauseProvider, "", verdict{ExcArtifacts, BlameInfrastructure}},
+
 	{PhaseVerifier, CauseTimeout, "", verdict{ExcVerifierTimeout, BlameTask}},
 	{PhaseVerifier, CauseUpload, "", verdict{ExcAddTests, BlameInfrastructure}},
 	{PhaseVerifier, CauseDownload, "", verdict{ExcDownloadVerifier, BlameInfrastructure}},

@@ -40,8 +40,7 @@ type collectedArtifact struct {
 // collect brings the agent's logs and all artifacts out of the sandbox. Only a
 // separate verifier, which lives on artifacts alone, makes a failure of it count.
 func (x *run) collect(ctx context.Context) *trials.Failure {
-	ctx, cancel := context.WithTimeoutCause(ctx, collectLimit,
-		&limitError{trials.PhaseArtifacts, trials.Limit{Seconds: collectLimit.Seconds(), Origin: "artifact collection, fixed"}})
+	ctx, cancel := withLimit(ctx, trials.PhaseArtifacts, trials.Limit{Seconds: collectLimit.Seconds(), Origin: "fixed"})
 	defer cancel()
 	begun := time.Now()
 	err := x.bringOut(ctx)

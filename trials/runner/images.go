@@ -128,7 +128,7 @@ func (im *Images) build(task *tasks.Task, title, dir string, c trials.TrialConfi
 				NoCache: c.Environment.ForceBuild, Progress: im.steps(key, log),
 			})
 			if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
-				return img, ended(&limitError{trials.PhaseEnvironmentSetup, limit}, trials.PhaseEnvironmentSetup, time.Since(begun))
+				return img, ended(limitOf(trials.PhaseEnvironmentSetup, limit), trials.PhaseEnvironmentSetup, time.Since(begun))
 			}
 			return img, err
 		},

@@ -28,6 +28,12 @@ func upload(ctx context.Context, s providers.Sandbox, dir, dest string, executab
 	return send(ctx, s, dest, func(w *tar.Writer) error { return packDir(w, dir, ignored, executable) })
 }
 
+// putBack puts the contents of a directory that came out of a sandbox into dest,
+// all of them: what an agent calls .harborignore is no instruction to us.
+func putBack(ctx context.Context, s providers.Sandbox, dir, dest string) error {
+	return send(ctx, s, dest, func(w *tar.Writer) error { return packDir(w, dir, nil, nil) })
+}
+
 // openDirs makes directories that every user of the sandbox may write to. A
 // transfer needs no shell, and no process.
 func openDirs(ctx context.Context, s providers.Sandbox, dirs ...string) error {

@@ -47,15 +47,15 @@ func (x *run) verify(ctx context.Context) *trials.Failure {
 }
 
 // stageLimit bounds each step around the verifier that is not its own.
-var stageLimit = trials.Limit{Seconds: 600, Origin: "staging for the verifier, fixed"}
+const stageLimit = 10 * time.Minute
 
 func (x *run) stage(ctx context.Context, f func(context.Context) error) *trials.Failure {
 	begun := time.Now()
-	ctx, cancel := withLimit(ctx, trials.PhaseArtifacts, stageLimit)
+	ctx, cancel := within(ctx, &limitError{trials.PhaseVerifier, trials.CauseUpload, "Staging for the verifier",
+		trials.Limit{Seconds: stageLimit.Seconds(), Origin: "fixed"}})
 	defer cancel()
 	err := f(ctx)
-	fail := x.explain(ctx, trials.PhaseVerifier, time.Since(begun), err)
-	return fail
+	return x.explain(ctx, trials.PhaseVerifier, time.Since(begun), err)
 }
 
 // returnLogs shows the tests what the host wrote about the agent.
@@ -63,7 +63,7 @@ func (x *run) returnLogs(ctx context.Context) error {
 	if x.kwargs.autoMounting {
 		return nil
 	}
-	return during(trials.CauseUpload, upload(ctx, x.sandbox, x.t.Sink.Path("agent"), agentDir))
+	return during(trials.CauseUpload, putBack(ctx, x.sandbox, x.t.Sink.Path("agent"), agentDir))
 }
 
 // stageTests empties what the agent could have prepared and brings the tests.
@@ -195,7 +195,7 @@ func (x *run) replaceSandbox(ctx context.Context) (s providers.Sandbox, bundled 
 func (x *run) returnArtifact(ctx context.Context, s providers.Sandbox, a collectedArtifact) error {
 	host := x.t.Sink.Path(a.stored)
 	if a.dir {
-		return upload(ctx, s, host, a.source)
+		return putBack(ctx, s, host, a.source)
 	}
 	return uploadFile(ctx, s, host, a.source)
 }
