@@ -69,6 +69,15 @@ func (c TrialConfig) Redacted(lookup func(string) (string, bool)) TrialConfig {
 	return c
 }
 
+// Redacted returns the lock as it may be written to disk.
+func (l TrialLock) Redacted(lookup func(string) (string, bool)) TrialLock {
+	l.Agent = l.Agent.redacted(lookup)
+	l.UserAgent = l.UserAgent.redacted(lookup)
+	l.Environment.Env = RedactEnv(l.Environment.Env, lookup)
+	l.Verifier.Env = RedactEnv(l.Verifier.Env, lookup)
+	return l
+}
+
 func (a AgentConfig) redacted(lookup func(string) (string, bool)) AgentConfig {
 	a.Env = RedactEnv(a.Env, lookup, deref(a.ModelAPIKeyName))
 	return a

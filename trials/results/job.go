@@ -118,7 +118,12 @@ func (j *Job) WriteConfig(c trials.JobConfig) error {
 
 // WriteLock writes lock.json.
 func (j *Job) WriteLock(l trials.JobLock) error {
-	b, err := trials.MarshalLock(l)
+	shown := l
+	shown.Trials = make(trials.List[trials.TrialLock], len(l.Trials))
+	for i, t := range l.Trials {
+		shown.Trials[i] = t.Redacted(os.LookupEnv)
+	}
+	b, err := trials.MarshalLock(shown)
 	return j.write(LockFile, b, err)
 }
 

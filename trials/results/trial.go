@@ -21,6 +21,7 @@ import (
 	"path/filepath"
 
 	"harborgate/internal/atomicfile"
+	"harborgate/internal/redact"
 	"harborgate/trials"
 )
 
@@ -57,6 +58,7 @@ type Trial struct {
 	root   *os.Root
 	log    *os.File
 	used   usage
+	hidden *redact.Redactor // set before anything of the sandbox is stored
 }
 
 type usage struct {
@@ -127,7 +129,7 @@ func (t *Trial) Begin(cfg *trials.TrialConfig, lock trials.TrialLock) error {
 			return err
 		}
 	}
-	b, err := trials.MarshalLock(lock)
+	b, err := trials.MarshalLock(lock.Redacted(os.LookupEnv))
 	if err != nil {
 		return err
 	}
@@ -144,6 +146,9 @@ func (t *Trial) Begin(cfg *trials.TrialConfig, lock trials.TrialLock) error {
 	return t.Write(ConfigFile, b)
 }
 
+// Hide keeps values out of everything that is written from now on.
+func (t *Trial) Hide(secrets ...string) { t.hidden = redact.New(secrets...) }
+
 // Logger writes to trial.log and to base.
 func (t *Trial) Logger(base *slog.Logger) *slog.Logger {
 	own := slog.NewTextHandler(t.log, &slog.HandlerOptions{Level: slog.LevelDebug})
@@ -156,7 +161,7 @@ func (t *Trial) Stream(name string) (io.WriteCloser, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newCapped(f, t.limits.LogBytes), nil
+	return t.hidden.Writer(newCapped(f, t.limits.LogBytes)), nil
 }
 
 // Read reads a regular file of at most limit bytes without following links.
@@ -223,15 +228,33 @@ func (t *Trial) Remove(name string) error {
 	return err
 }
 
-// Finish writes result.json.
+// Finish takes hidden values out of all files and writes result.json.
 func (t *Trial) Finish(r *trials.Result) error {
+	if err := t.scrub(); err != nil {
+		return fmt.Errorf("take secrets out of %s: %w", t.dir, err)
+	}
 	shown := *r
 	shown.Config = r.Config.Redacted(os.LookupEnv)
 	b, err := trials.MarshalIndent(shown)
 	if err != nil {
 		return err
 	}
-	return t.Write(ResultFile, b)
+	return t.Write(ResultFile, t.hidden.Bytes(b))
+}
+
+func (t *Trial) scrub() error {
+	if t.hidden == nil {
+		return nil
+	}
+	return fs.WalkDir(t.root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() && name == TriesDir {
+			return fs.SkipDir
+		}
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		return t.hidden.File(t.root, filepath.FromSlash(name))
+	})
 }
 
 // Close ends the log.

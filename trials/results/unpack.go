@@ -15,8 +15,12 @@ import (
 	"harborgate/trials"
 )
 
-// maxSkipped bounds the list of what was left out; the rest is only counted.
-const maxSkipped = 100
+const (
+	// maxSkipped bounds the list of what was left out; the rest is only counted.
+	maxSkipped = 100
+	// maxName is what systems take as a path, in bytes.
+	maxName = 4096
+)
 
 // unpacker stores one tar stream. Every entry is a file or a directory of its
 // own below the trial's directory, whatever the stream says.
@@ -79,29 +83,44 @@ func (u *unpacker) entry(hdr *tar.Header, body io.Reader) error {
 	if name == "." {
 		return nil
 	}
-	reason := u.refused(name, hdr)
-	if reason != "" {
+	if reason := u.refused(name, hdr); reason != "" {
 		u.skip(name, reason)
 		return nil
 	}
 	if u.opt.Want != nil && !u.opt.Want(name) || slices.Contains(u.opt.Keep, name) {
 		return nil
 	}
-	if hdr.Typeflag == tar.TypeDir {
-		u.got.Dirs++
-		return u.mkdir(name)
+	var err error
+	switch hdr.Typeflag {
+	case tar.TypeDir:
+		err = u.mkdir(name)
+	case tar.TypeLink:
+		err = u.hardLink(name, path.Clean(hdr.Linkname))
+	default:
+		err = u.file(name, hdr, body)
 	}
-	if hdr.Typeflag == tar.TypeLink {
-		return u.hardLink(name, path.Clean(hdr.Linkname))
+	var refusal *nameError
+	if errors.As(err, &refusal) && !diskFailed(err) {
+		u.skip(name, err.Error())
+		return nil
 	}
-	return u.file(name, hdr, body)
+	return err
 }
+
+// nameError is what the file system has against one name (too long, a file where
+// a directory should be): the entry is left out.
+type nameError struct{ err error }
+
+func (e *nameError) Error() string { return e.err.Error() }
+func (e *nameError) Unwrap() error { return e.err }
 
 func (u *unpacker) refused(name string, hdr *tar.Header) string {
 	limits := u.t.limits
 	switch {
 	case !filepath.IsLocal(filepath.FromSlash(name)) || strings.ContainsRune(name, 0):
 		return "its name leads outside"
+	case len(name) > maxName:
+		return fmt.Sprintf("its name has %d bytes, more than %d", len(name), maxName)
 	case notStored[hdr.Typeflag] != "":
 		return notStored[hdr.Typeflag]
 	case hdr.Typeflag != tar.TypeReg && hdr.Typeflag != tar.TypeDir && hdr.Typeflag != tar.TypeLink && hdr.Typeflag != tar.TypeGNUSparse:
@@ -116,32 +135,34 @@ func (u *unpacker) refused(name string, hdr *tar.Header) string {
 	return ""
 }
 
-// mkdir makes a directory below Dir. A file that stands in its way, from an
-// earlier entry, is replaced.
+// mkdir makes a directory below Dir, with its parents. Each counts against the
+// limit of files: a stream of directories fills a disk as well.
 func (u *unpacker) mkdir(name string) error {
-	full := path.Join(u.opt.Dir, name)
-	if u.made[full] {
+	if u.made[name] {
 		return nil
 	}
-	err := u.t.root.MkdirAll(filepath.FromSlash(full), 0o755)
-	if err != nil && !errors.Is(err, fs.ErrExist) {
-		if fi, serr := u.t.root.Lstat(filepath.FromSlash(full)); serr != nil || fi.IsDir() {
-			u.skip(name, err.Error())
-			return ignoreName(err)
+	if name == "." {
+		u.made[name] = true
+		return u.t.root.MkdirAll(filepath.FromSlash(u.opt.Dir), 0o755)
+	}
+	if err := u.mkdir(path.Dir(name)); err != nil {
+		return err
+	}
+	full := filepath.FromSlash(path.Join(u.opt.Dir, name))
+	err := u.t.root.Mkdir(full, 0o755)
+	if errors.Is(err, fs.ErrExist) {
+		fi, serr := u.t.root.Lstat(full)
+		if serr == nil && fi.IsDir() {
+			err = nil
 		}
 	}
-	u.made[full] = true
-	return nil
-}
-
-// ignoreName turns errors about a name (too long, a file where a directory
-// should be) into nothing: the entry is skipped. Others are the disk's.
-func ignoreName(err error) error {
-	var pe *fs.PathError
-	if errors.As(err, &pe) && !errors.Is(err, errNoSpace) && !errors.Is(err, errReadOnly) && !errors.Is(err, errTooManyFiles) {
-		return nil
+	if err != nil {
+		return &nameError{err}
 	}
-	return err
+	u.made[name] = true
+	u.t.used.files++
+	u.got.Dirs++
+	return nil
 }
 
 func (u *unpacker) file(name string, hdr *tar.Header, body io.Reader) error {
@@ -150,8 +171,7 @@ func (u *unpacker) file(name string, hdr *tar.Header, body io.Reader) error {
 	}
 	f, err := u.create(name, hdr.FileInfo().Mode().Perm()&0o755|0o600)
 	if err != nil {
-		u.skip(name, err.Error())
-		return ignoreName(err)
+		return &nameError{err}
 	}
 	n, err := io.Copy(f, body)
 	u.t.used.files++
@@ -181,6 +201,9 @@ func (u *unpacker) hardLink(name, target string) error {
 		u.skip(name, "it is a hard link that leads outside")
 		return nil
 	}
+	if name == target {
+		return nil // it is there already
+	}
 	src, size, err := u.t.open(full)
 	if err != nil {
 		u.skip(name, "it is a hard link to something that was not stored")
@@ -188,7 +211,7 @@ func (u *unpacker) hardLink(name, target string) error {
 	}
 	defer src.Close()
 	hdr := &tar.Header{Typeflag: tar.TypeReg, Name: name, Size: size, Mode: 0o644}
-	if reason := u.refused(name, hdr); reason != "" || name == target {
+	if reason := u.refused(name, hdr); reason != "" {
 		u.skip(name, reason)
 		return nil
 	}

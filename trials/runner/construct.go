@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"harborgate/agents"
+	"harborgate/internal/redact"
 	"harborgate/providers"
 	"harborgate/tasks"
 	"harborgate/trials"
@@ -152,7 +153,22 @@ func (x *run) readEnvironment() error {
 	if cfg.Agent.AgentName() == "oracle" {
 		x.env.solution = resolve(task.Solution.Env, "task.toml [solution.env]")
 	}
+	x.hide()
 	return errors.Join(errs...)
+}
+
+// hide keeps secret values of the environment out of logs and results.
+func (x *run) hide() {
+	var secrets []string
+	for _, env := range []map[string]string{x.env.secret, x.env.agent, x.env.verifier, x.env.solution} {
+		for k, v := range env {
+			if trials.Sensitive(k) {
+				secrets = append(secrets, v)
+			}
+		}
+	}
+	x.secrets = redact.New(secrets...)
+	x.t.Sink.Hide(secrets...)
 }
 
 func (x *run) guard(p trials.Phase, env map[string]string) map[string]string {

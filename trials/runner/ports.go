@@ -21,6 +21,9 @@ type Record interface {
 	Begin(cfg *trials.TrialConfig, lock trials.TrialLock) error
 	// Logger adds trial.log to a logger.
 	Logger(base *slog.Logger) *slog.Logger
+	// Hide keeps values out of everything that the sink writes from now on, plain
+	// and encoded.
+	Hide(secrets ...string)
 	// URI is the directory as a file:// URI.
 	URI() string
 	// Finish writes result.json, durably. Close ends trial.log.

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"harborgate/agents"
+	"harborgate/internal/redact"
 	"harborgate/providers"
 	"harborgate/snapshots"
 	"harborgate/tasks"
@@ -136,6 +137,7 @@ type run struct {
 	limits      trials.Timeouts
 	instruction string
 	env         environment
+	secrets     *redact.Redactor
 	agent       agents.Agent
 	kwargs      kwargs
 
@@ -206,6 +208,8 @@ func (x *run) fail(f *trials.Failure) {
 		x.note("later_failure", f.Error())
 		return
 	}
+	f.Message = string(x.secrets.Bytes([]byte(f.Message)))
+	f.Detail = string(x.secrets.Bytes([]byte(f.Detail)))
 	policy := trials.PolicyOf(f.Exception, x.t.Config.OverrideErrorPolicy)
 	info := f.Info(trials.At(time.Now()), policy)
 	if o, ok := x.t.Config.OverrideErrorPolicy[f.Exception]; ok {
@@ -220,6 +224,7 @@ func (x *run) fail(f *trials.Failure) {
 
 // note keeps something that changes no verdict.
 func (x *run) note(code, message string) {
+	message = string(x.secrets.Bytes([]byte(message)))
 	for _, n := range x.res.Harborgate.Notes {
 		if n.Code == code && n.Message == message {
 			return

@@ -1,0 +1,14 @@
+package results
+
+import (
+	"syscall"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m)
+}
+
+func makePipe(path string) error { return syscall.Mkfifo(path, 0o600) }
