@@ -19,23 +19,43 @@ var modelCredentials = []string{
 	"VERCEL_AI_GATEWAY_API_KEY", "AWS_BEARER_TOKEN_BEDROCK", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "LLM_API_KEY", "MSWEA_API_KEY",
 }
 
-// withheld keeps model credentials from agents. A verifier gets its own, after
-// the agent is dead.
-type withheld struct{}
+// credentials keeps those of models from agents, or notes that they were passed.
+// A verifier gets its own, after the agent is dead.
+type credentials struct {
+	lookup func(name string) (string, bool)
+	pass   bool
+}
 
 // Guard implements runner.Credentials.
-func (withheld) Guard(phase trials.Phase, env map[string]string) (map[string]string, []trials.Note) {
+func (c credentials) Guard(phase trials.Phase, env map[string]string) (map[string]string, []trials.Note) {
 	if phase == trials.PhaseVerifier {
 		return env, nil
 	}
 	var notes []trials.Note
 	out := maps.Clone(env)
 	for _, name := range slices.Sorted(maps.Keys(env)) {
-		if slices.Contains(modelCredentials, name) && env[name] != "" {
+		switch {
+		case !c.isCredential(name, env[name]):
+		case c.pass:
+			notes = append(notes, trials.Note{Code: "credential_passed", Message: fmt.Sprintf(
+				"%s was put into the agent's sandbox because of --pass-credentials", name)})
+		default:
 			delete(out, name)
 			notes = append(notes, trials.Note{Code: "credential_withheld", Message: fmt.Sprintf(
 				"%s was not put into the agent's sandbox: model credentials stay on the host (--pass-credentials passes them)", name)})
 		}
 	}
 	return out, notes
+}
+
+// isCredential goes by the name, and by the value: a key under another name is
+// still the key.
+func (c credentials) isCredential(name, value string) bool {
+	if value == "" {
+		return false
+	}
+	return slices.Contains(modelCredentials, name) || slices.ContainsFunc(modelCredentials, func(known string) bool {
+		v, ok := c.lookup(known)
+		return ok && v == value
+	})
 }

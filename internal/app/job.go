@@ -114,9 +114,7 @@ func (a *App) newRunner(p providers.Provider, images *runner.Images, ev runner.E
 		Provider: p, Images: images, Events: ev, Lookup: a.opt.Lookup,
 		Owner: a.owner.ID, Host: a.owner.Host, Logger: log, OnRemoved: removed, Removals: removals,
 	}
-	if !set.PassCredentials {
-		opt.Credentials = withheld{}
-	}
+	opt.Credentials = credentials{lookup: a.opt.Lookup, pass: set.PassCredentials}
 	return runner.New(opt)
 }
 
