@@ -88,3 +88,19 @@ func TestEveryFlagSaysWhatItDoes(t *testing.T) {
 		}
 	}
 }
+
+// TestWrongCommandLinesAreUsageErrors covers all that goes wrong before a command
+// begins.
+func TestWrongCommandLinesAreUsageErrors(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{
+		{"nonsense"}, {"job", "nonsense"}, {"job", "show"}, {"trial", "logs", "a", "b", "c"}, {"run", "surplus"},
+		{"run", "--no-such-flag"}, {"run", "-n", "many"}, {"version", "--json=perhaps"}, {"run", "--dataset", "x"},
+	} {
+		var out, errs bytes.Buffer
+		code := run(t.Context(), args, streams{out: &out, err: &errs})
+		if code != exitUsage || out.Len() > 0 || !strings.HasPrefix(errs.String(), "harbor: ") {
+			t.Errorf("%v: exit code %d, standard output %q, error %q", args, code, out.String(), errs.String())
+		}
+	}
+}

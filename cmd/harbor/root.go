@@ -24,6 +24,7 @@ type env struct {
 	lookup func(string) (string, bool)
 	log    *slog.Logger
 	json   bool
+	begun  bool // a command was understood and runs: its errors are no usage errors
 }
 
 // run executes one command line and returns its exit code.
@@ -36,19 +37,23 @@ func run(ctx context.Context, args []string, s streams) int {
 	root.SetIn(s.in)
 	root.SetOut(s.out)
 	root.SetErr(s.err)
-	return exitCode(e, root.ExecuteContext(ctx))
+	err := root.ExecuteContext(ctx)
+	if err != nil && !e.begun {
+		err = usageError{err}
+	}
+	return exitCode(e, err)
 }
 
 func newRoot(e *env) *cobra.Command {
 	root := &cobra.Command{
-		Use:           "harbor",
-		Short:         "Run agent evaluations in sandboxes",
-		Version:       app.Version,
-		SilenceUsage:  true,
-		SilenceErrors: true,
+		Use:              "harbor",
+		Short:            "Run agent evaluations in sandboxes",
+		Version:          app.Version,
+		SilenceUsage:     true,
+		SilenceErrors:    true,
+		PersistentPreRun: func(*cobra.Command, []string) { e.begun = true },
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.AddCommand(
 		newRunCommand(e, "run"), newJobCommand(e), newTrialCommand(e), newTaskCommand(e), newCleanupCommand(e),
 		newEnvCommand(e), newAgentCommand(e), newVersionCommand(e),
