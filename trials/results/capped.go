@@ -27,7 +27,7 @@ type ring struct {
 	total int64
 }
 
-func newCapped(f *os.File, limit int64) *capped { return &capped{f: f, head: limit / 2} }
+func newCapped(f *os.File, limit int64) *capped { return &capped{f: f, head: max(1, limit/2)} }
 
 // Write never fails for the limit's sake: the command must not notice.
 func (c *capped) Write(b []byte) (int, error) {

@@ -55,6 +55,9 @@ type LockedError struct {
 }
 
 func (e *LockedError) Error() string {
+	if e.Holder.PID == 0 { // it is about to write its name
+		return fmt.Sprintf("job %s is being run by another process: wait for it", e.Dir)
+	}
 	return fmt.Sprintf("job %s is being run by process %d: wait for it, or stop it with `kill -INT %d`", e.Dir, e.Holder.PID, e.Holder.PID)
 }
 

@@ -303,7 +303,7 @@ func TestDirectoriesCountAgainstTheLimit(t *testing.T) {
 func TestListOfSkippedIsBounded(t *testing.T) {
 	t.Parallel()
 	tr := newTrial(t, DefaultLimits())
-	const n = 200_000
+	const n = 20_000
 	r, w := io.Pipe()
 	go func() {
 		tw := tar.NewWriter(w)
