@@ -71,12 +71,12 @@ func (l *Log) Emit(e trials.Event) {
 	defer l.mu.Unlock()
 	l.seq++
 	e.V, e.Seq, e.Time = trials.EventVersion, l.seq, time.Now().UTC()
-	if l.f != nil {
+	if l.f != nil && l.err == nil { // behind a line that was cut off, none could be read
 		b, err := json.Marshal(e)
 		if err == nil {
 			_, err = l.f.Write(append(b, '\n'))
 		}
-		if err != nil && l.err == nil {
+		if err != nil {
 			l.err = fmt.Errorf("write events: %w", err)
 		}
 	}
@@ -104,11 +104,15 @@ func (l *Log) tell(e trials.Event) {
 }
 
 // Subscribe returns a channel of the events to come. It is closed by Close, by
-// stop, and when its buffer is full.
+// stop, and when its buffer is full; of a closed log it is closed already.
 func (l *Log) Subscribe(buffer int) (events <-chan trials.Event, stop func()) {
 	ch := make(chan trials.Event, buffer)
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.f == nil {
+		close(ch)
+		return ch, func() {}
+	}
 	l.subs[ch] = true
 	return ch, func() {
 		l.mu.Lock()
