@@ -29,6 +29,9 @@ type Owner struct {
 	lock *flock.Flock
 }
 
+// unborn starts the names of files that are not locked yet.
+const unborn = "."
+
 // Register makes this process an owner. state is the state directory.
 func Register(state string) (*Owner, error) {
 	host, err := hostID(state)
@@ -40,12 +43,20 @@ func Register(state string) (*Owner, error) {
 		return nil, fmt.Errorf("register this process: %w", err)
 	}
 	o := &Owner{ID: uuid.NewString(), Host: host, dir: dir}
-	o.lock = flock.New(filepath.Join(dir, o.ID))
-	if ok, err := o.lock.TryLock(); err != nil || !ok {
+	// Under its name the file is locked from the start: nobody may take an owner
+	// that is just born for a dead one.
+	born := filepath.Join(dir, unborn+o.ID)
+	o.lock = flock.New(born)
+	if _, err := o.lock.TryLock(); err != nil {
 		return nil, fmt.Errorf("register this process: lock its file: %w", err)
+	}
+	if err := os.Rename(born, o.path()); err != nil {
+		return nil, errors.Join(fmt.Errorf("register this process: %w", err), o.lock.Close(), os.Remove(born))
 	}
 	return o, nil
 }
+
+func (o *Owner) path() string { return filepath.Join(o.dir, o.ID) }
 
 // hostID is made once per state directory.
 func hostID(state string) (string, error) {
@@ -110,7 +121,7 @@ func (o *Owner) Bury() error {
 		return err
 	}
 	for _, e := range entries {
-		if !o.Alive(e.Name()) {
+		if !strings.HasPrefix(e.Name(), unborn) && !o.Alive(e.Name()) {
 			if err := os.Remove(filepath.Join(o.dir, e.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return err
 			}
@@ -122,7 +133,7 @@ func (o *Owner) Bury() error {
 // Close ends the ownership. The file goes first, so that nobody finds a dead
 // owner in it.
 func (o *Owner) Close() error {
-	return errors.Join(os.Remove(o.lock.Path()), o.lock.Close())
+	return errors.Join(os.Remove(o.path()), o.lock.Close())
 }
 
 // Local is the in-process Shares: up to a number of sandboxes per provider at
