@@ -70,13 +70,13 @@ func failed(cause trials.Cause, format string, args ...any) error {
 	return trials.NewFailure(trials.PhaseVerifier, cause, "", fmt.Sprintf(format, args...))
 }
 
-// noReward tells a verifier that was killed for memory from one that wrote
-// nothing.
+// noReward tells a verifier that was killed for memory, and one whose file could
+// not be taken, from one that wrote nothing.
 func (x *run) noReward(shown string) error {
 	if x.verifierStatus.OOMKilled {
 		return failed(trials.CauseOutOfMemory, "the verifier was killed because the sandbox ran out of memory, and wrote no reward")
 	}
-	return failed(trials.CauseRewardMissing, "No reward file found at %sreward.txt or %sreward.json (the test script ended with %s)", shown, shown, x.verifierStatus)
+	return failed(trials.CauseRewardMissing, "No reward file found at %sreward.txt or %sreward.json (the test script ended with %s%s)", shown, shown, x.verifierStatus, x.rewardRefused)
 }
 
 // decimal is one finite number as people write it: no hex, no underscores, no

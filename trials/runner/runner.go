@@ -150,6 +150,7 @@ type run struct {
 	verifierImage   providers.Image // of a separate verifier
 	verifierSandbox providers.Sandbox
 	verifierStatus  providers.ExitStatus
+	rewardRefused   string // why a reward file was not taken, as the end of a sentence
 
 	collected bool
 	artifacts []collectedArtifact

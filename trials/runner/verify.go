@@ -161,6 +161,11 @@ func (x *run) downloadVerifier(ctx context.Context, s providers.Sandbox) error {
 		Want: func(name string) bool { return want == nil || isRewardFile(name) || want(name) },
 	})
 	x.noteSkipped("verifier", got)
+	for _, skipped := range got.Skipped {
+		if isRewardFile(skipped.Name) {
+			x.rewardRefused = fmt.Sprintf("; %s was left out: %s", skipped.Name, skipped.Reason)
+		}
+	}
 	return err
 }
 
