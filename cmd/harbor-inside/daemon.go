@@ -41,6 +41,7 @@ type daemon struct {
 	transfers chan struct{}
 	relays    chan struct{} // one per connection to the host
 	pending   chan struct{}
+	trim      *time.Timer // returns memory when nothing was started for a while
 
 	mu          sync.Mutex
 	commands    map[string]*command
@@ -67,10 +68,23 @@ func newDaemon(socket string) (*daemon, error) {
 		transfers:   make(chan struct{}, maxTransfers),
 		relays:      make(chan struct{}, insideproto.MaxRelays),
 		pending:     make(chan struct{}, maxPending),
+		trim:        time.AfterFunc(trimAfter, trimMemory),
 		commands:    map[string]*command{},
 		ports:       map[string]*port{},
 		supervisors: map[int]bool{},
 	}, nil
+}
+
+// trimAfter is how long after the last start what starting took is returned.
+const trimAfter = 2 * time.Second
+
+// trimMemory gives back what starting commands took. Each collection halves the
+// stacks that are mostly empty.
+func trimMemory() {
+	for range 4 {
+		runtime.GC()
+	}
+	debug.FreeOSMemory()
 }
 
 // tuneDaemon trades speed for memory: the sandbox's memory is the task's.
@@ -78,7 +92,7 @@ func tuneDaemon() {
 	unix.Umask(0o022)
 	runtime.GOMAXPROCS(min(runtime.GOMAXPROCS(0), 2))
 	debug.SetGCPercent(25)
-	startThreads(8)
+	startThreads(4)
 }
 
 // startThreads makes the runtime start n threads and keep them. A sandbox at its

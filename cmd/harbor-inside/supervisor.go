@@ -47,6 +47,7 @@ func (d *daemon) startSupervisor(spec insideproto.Supervised, stdio [3]int) (*su
 	}
 	s := &supervisor{pid: pid, control: control, exited: make(chan struct{}), gone: make(chan struct{})}
 	go d.follow(s)
+	d.trim.Reset(trimAfter)
 	return s, nil
 }
 

@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"path/filepath"
 	"sync"
 
 	"github.com/docker/docker/client"
@@ -87,6 +88,14 @@ func New(o Options) (*Provider, error) {
 	configs, err := lru.New[string, imageConfig](1024)
 	if err != nil {
 		return nil, providers.E(providers.KindInternal, "open", err)
+	}
+	for _, dir := range []*string{&o.HelperDir, &o.CacheDir} {
+		if *dir == "" {
+			continue
+		}
+		if *dir, err = filepath.Abs(*dir); err != nil { // the engine mounts from there
+			return nil, providers.E(providers.KindInternal, "open", err)
+		}
 	}
 	return &Provider{
 		name: o.Name, log: o.Logger, engine: cli, configs: configs,
