@@ -107,6 +107,9 @@ func packEntry(t *tar.Writer, path, rel string, d fs.DirEntry) error {
 	if err != nil {
 		return err
 	}
+	if fi.Mode()&fs.ModeSocket != 0 {
+		return nil // it has no content and no place in an archive
+	}
 	link := ""
 	if fi.Mode()&fs.ModeSymlink != 0 {
 		if link, err = os.Readlink(path); err != nil {
