@@ -97,6 +97,9 @@ func NewPlan(cfg trials.JobConfig, id string) (*Plan, error) {
 			return nil, err
 		}
 		for _, f := range fs {
+			if f.Dataset != "" {
+				return nil, fmt.Errorf("task %s is a directory of tasks: name it under datasets, or name one of its tasks", *c.Path)
+			}
 			add(f, c)
 		}
 	}
