@@ -71,10 +71,14 @@ func (a *App) StartJob(plan *Plan, p providers.Provider, set Settings) (*Job, er
 		return nil, err
 	}
 	j := &Job{Dir: files.Dir, Plan: plan, app: a, provider: p, files: files, requests: map[string]snapshots.Request{}}
-	if err := j.open(set); err != nil {
+	err = j.open(set)
+	if err == nil {
+		err = a.remember(j.Dir, plan)
+	}
+	if err != nil {
 		return nil, errors.Join(err, j.Close())
 	}
-	return j, a.remember(j.Dir, plan)
+	return j, nil
 }
 
 func (j *Job) open(set Settings) (err error) {
@@ -325,6 +329,9 @@ func (j *Job) lost(t PlannedTrial, err error) *trials.Result {
 // Close gives the job's directory free.
 func (j *Job) Close() error {
 	var errs []error
+	if j.tally != nil {
+		j.tally.close()
+	}
 	if j.Events != nil {
 		errs = append(errs, j.Events.Close())
 	}

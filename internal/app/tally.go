@@ -27,8 +27,8 @@ type tally struct {
 
 	dirty chan struct{} // holds one when there is something to write
 	stop  chan struct{}
+	end   func() // closes stop, once
 	ended sync.WaitGroup
-	err   error
 }
 
 func newTally(job *results.Job, plan *Plan, provider string) *tally {
@@ -42,6 +42,7 @@ func newTally(job *results.Job, plan *Plan, provider string) *tally {
 		extra: trials.JobExtra{Provider: provider},
 		dirty: make(chan struct{}, 1), stop: make(chan struct{}),
 	}
+	t.end = sync.OnceFunc(func() { close(t.stop) })
 	for _, f := range plan.Invalid {
 		t.extra.InvalidTasks = append(t.extra.InvalidTasks, f.Path)
 	}
@@ -60,11 +61,7 @@ func (t *tally) start() error {
 			case <-t.stop:
 				return
 			}
-			if err := t.write(nil); err != nil {
-				t.mu.Lock()
-				t.err = err
-				t.mu.Unlock()
-			}
+			_ = t.write(nil) // the last write tells whether it can be done
 			select {
 			case <-time.After(writePause):
 			case <-t.stop:
@@ -154,10 +151,15 @@ func (t *tally) all() []stats.Trial {
 	return out
 }
 
+// close ends the writing. Twice is fine.
+func (t *tally) close() {
+	t.end()
+	t.ended.Wait()
+}
+
 // finish writes the last result. interrupted is "" when the job came to its end.
 func (t *tally) finish(interrupted string) (trials.JobResult, error) {
-	close(t.stop)
-	t.ended.Wait()
+	t.close()
 	t.mu.Lock()
 	t.extra.Interrupted = interrupted
 	t.mu.Unlock()
