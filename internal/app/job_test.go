@@ -378,8 +378,7 @@ func TestJobThatCannotStartHoldsNothing(t *testing.T) {
 	}
 }
 
-// The reading of a job that runs and the writing of its last result are one
-// program's: closing without running is no leak.
+// A job that is closed without having run leaves its first result.
 func TestTallyClosesWithoutAResult(t *testing.T) {
 	t.Parallel()
 	j := start(t, jobOf(t, mixedSet(t)), fake.NewWorld())
