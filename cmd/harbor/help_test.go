@@ -104,3 +104,22 @@ func TestWrongCommandLinesAreUsageErrors(t *testing.T) {
 		}
 	}
 }
+
+// TestRefusedFlagsSayWhy: a flag that Harbor's users know works or is refused by
+// name, and is never ignored.
+func TestRefusedFlagsSayWhy(t *testing.T) {
+	t.Parallel()
+	for _, f := range refusedFlags {
+		arg := "--" + f.name
+		if !f.boolean {
+			arg += "=x"
+		}
+		for _, command := range [][]string{{"run"}, {"trial", "start"}} {
+			var out, errs bytes.Buffer
+			code := run(t.Context(), append(command, arg), streams{out: &out, err: &errs})
+			if code != exitUsage || !strings.Contains(errs.String(), "--"+f.name+": "+f.why) {
+				t.Errorf("%v %s: exit code %d, error %q", command, arg, code, errs.String())
+			}
+		}
+	}
+}
