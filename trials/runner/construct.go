@@ -137,9 +137,11 @@ func (x *run) readKwargs() (err error) {
 func (x *run) readEnvironment() error {
 	task, cfg := x.t.Task.Config, x.t.Config
 	var errs []error
+	var secrets []string
 	resolve := func(env map[string]string, where string) map[string]string {
 		out, err := tasks.ResolveEnv(env, where, x.r.opt.Lookup)
 		errs = append(errs, err)
+		secrets = append(secrets, secretsOf(env, out)...)
 		return out
 	}
 	all := resolve(task.Environment.Env, "task.toml [environment.env]")
@@ -153,22 +155,22 @@ func (x *run) readEnvironment() error {
 	if cfg.Agent.AgentName() == "oracle" {
 		x.env.solution = resolve(task.Solution.Env, "task.toml [solution.env]")
 	}
-	x.hide()
+	x.secrets = redact.New(secrets...)
+	x.t.Sink.Hide(secrets...)
 	return errors.Join(errs...)
 }
 
-// hide keeps secret values of the environment out of logs and results.
-func (x *run) hide() {
-	var secrets []string
-	for _, env := range []map[string]string{x.env.secret, x.env.agent, x.env.verifier, x.env.solution} {
-		for k, v := range env {
-			if trials.Sensitive(k) {
-				secrets = append(secrets, v)
-			}
+// secretsOf are the values that must not show in logs and results: those of
+// variables that are called like secrets, here or on the host.
+func secretsOf(source, resolved map[string]string) []string {
+	var out []string
+	for k, v := range resolved {
+		t, ok := tasks.ParseTemplate(source[k])
+		if trials.Sensitive(k) || ok && trials.Sensitive(t.Name) {
+			out = append(out, v)
 		}
 	}
-	x.secrets = redact.New(secrets...)
-	x.t.Sink.Hide(secrets...)
+	return out
 }
 
 func (x *run) guard(p trials.Phase, env map[string]string) map[string]string {
