@@ -9,7 +9,7 @@ failed=()
 while IFS=: read -r file target; do
   package=./$(dirname "$file")
   echo "fuzz: $target of $package for $time" >&2
-  go test -run '^$' -fuzz "^$target\$" -fuzztime "$time" "$package" || failed+=("$package $target")
+  go test -run '^$' -fuzz "^$target\$" -fuzztime "$time" -fuzzminimizetime 10x "$package" || failed+=("$package $target")
 done < <(grep -rhoHE --include='*_test.go' --exclude-dir=testdata '^func Fuzz\w+' . | sed 's|^\./||; s|:func |:|' | sort)
 
 if ((${#failed[@]})); then

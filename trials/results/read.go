@@ -1,6 +1,7 @@
 package results
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -20,7 +21,31 @@ func ReadJobResult(dir string) (trials.JobResult, error) {
 	if err != nil {
 		return r, err
 	}
-	return r, decode(b, &r, filepath.Join(dir, ResultFile))
+	name := filepath.Join(dir, ResultFile)
+	if err := decode(b, &r, name); err != nil {
+		return r, err
+	}
+	return r, fillOldStats(b, &r, name)
+}
+
+// fillOldStats reads the names that Harbor 0.5 had for a job's numbers.
+func fillOldStats(b []byte, r *trials.JobResult, name string) error {
+	var old struct {
+		Stats struct {
+			Completed *int `json:"n_completed_trials"`
+			Trials    int  `json:"n_trials"`
+			Errors    int  `json:"n_errors"`
+		}
+	}
+	if err := decode(b, &old, name); err != nil || old.Stats.Completed != nil {
+		return err
+	}
+	r.Stats.Completed, r.Stats.Errored = old.Stats.Trials, old.Stats.Errors
+	r.Stats.Pending = r.NTotalTrials - r.Stats.Completed
+	if r.UpdatedAt == nil {
+		r.UpdatedAt = cmp.Or(r.FinishedAt, r.StartedAt)
+	}
+	return nil
 }
 
 // ReadJobLock reads a job's lock.json.

@@ -218,3 +218,20 @@ func FuzzParseTrialResult(f *testing.F) {
 		}
 	})
 }
+
+func TestJobNumbersOfHarbor05AreRead(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	const doc = `{"id":"x","started_at":"2026-03-03T15:30:00","finished_at":null,"n_total_trials":5,
+		"stats":{"n_trials":3,"n_errors":1,"evals":{}},"trial_results":[]}`
+	if err := os.WriteFile(filepath.Join(dir, ResultFile), []byte(doc), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r, err := ReadJobResult(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := r.Stats; s.Completed != 3 || s.Errored != 1 || s.Pending != 2 || r.UpdatedAt == nil {
+		t.Errorf("read %+v, updated %v", s, r.UpdatedAt)
+	}
+}
