@@ -250,23 +250,36 @@ func signalJob(ts *testscript.TestScript, neg bool, args []string) {
 
 // await looks again every few milliseconds: a file has no way to tell.
 func await(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 2 {
-		ts.Fatalf("usage: await FILE TEXT")
+	if neg || len(args) < 2 || len(args) > 3 {
+		ts.Fatalf("usage: await FILE TEXT [TIMES]")
+	}
+	times := 1
+	if len(args) == 3 {
+		var err error
+		times, err = strconv.Atoi(args[2])
+		ts.Check(err)
 	}
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	deadline := time.After(2 * time.Minute)
-	for {
-		found, _ := filepath.Glob(ts.MkAbs(args[0]))
-		for _, f := range found {
-			if b, err := os.ReadFile(f); err == nil && strings.Contains(string(b), args[1]) {
-				return
-			}
-		}
+	for occurrences(ts.MkAbs(args[0]), args[1]) < times {
 		select {
 		case <-tick.C:
 		case <-deadline:
-			ts.Fatalf("%s never contained %q", args[0], args[1])
+			ts.Fatalf("%s never contained %q %d times", args[0], args[1], times)
 		}
 	}
+}
+
+// occurrences counts a text in all files that match, those that cannot be read yet
+// left out.
+func occurrences(pattern, text string) int {
+	found, _ := filepath.Glob(pattern) // of a pattern that is wrong nothing is found
+	n := 0
+	for _, f := range found {
+		if b, err := os.ReadFile(f); err == nil {
+			n += strings.Count(string(b), text)
+		}
+	}
+	return n
 }

@@ -12,7 +12,7 @@
 //	                        it gets the array of its lines
 //	has FILE REGEXP         every file that matches the pattern contains the expression
 //	bytes FILE N            the file has N bytes, or at most as many with <N
-//	await FILE TEXT         waits until a file contains a text
+//	await FILE TEXT [N]     waits until the files that match contain a text, N times
 //	signal JOB SIGNAL       sends a signal to the harbor that runs a job
 //	memory N                waits for background programs; none may have had more MiB
 //	sandboxes N             N sandboxes of this scenario exist now
