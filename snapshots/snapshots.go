@@ -135,7 +135,7 @@ func (s *Store) Close() { s.running.Wait() }
 // it returns at once; the build goes on while anybody else waits for it.
 func (s *Store) Ensure(ctx context.Context, r Request) (*Hold, error) {
 	start := time.Now()
-	mark, err := s.hold(r.Key) // before looking, so that nobody removes what we find
+	mark, err := s.hold(ctx, r.Key) // before looking, so that nobody removes what we find
 	if err != nil {
 		return nil, err
 	}
@@ -273,19 +273,34 @@ func (s *Store) remember(r Request, img providers.Image) error {
 	return atomicfile.Write(s.path(r.Key, ".json"), b, 0o600)
 }
 
-// hold marks a key as in use, for every process of this host.
-func (s *Store) hold(key Key) (release func(), err error) {
+// hold marks a key as in use, for every process of this host. It waits while
+// another one removes the image.
+func (s *Store) hold(ctx context.Context, key Key) (release func(), err error) {
+	for {
+		release, err = s.tryHold(key)
+		if release != nil || err != nil {
+			return release, err
+		}
+		select {
+		case <-time.After(lockPoll):
+		case <-ctx.Done():
+			return nil, fmt.Errorf("mark snapshot %s as in use: it is being removed: %w", key, ctx.Err())
+		}
+	}
+}
+
+// tryHold returns nil when the image is being removed.
+func (s *Store) tryHold(key Key) (release func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	h := s.holds[key]
 	if h == nil {
 		h = &shared{lock: flock.New(s.path(key, ".use"))}
-		ok, err := h.lock.TryRLock()
-		if err == nil && !ok {
-			err = errors.New("it is being removed, try again")
-		}
-		if err != nil {
-			return nil, fmt.Errorf("mark snapshot %s as in use: %w", key, err)
+		if ok, err := h.lock.TryRLock(); err != nil || !ok {
+			if err != nil {
+				err = fmt.Errorf("mark snapshot %s as in use: %w", key, err)
+			}
+			return nil, err
 		}
 		s.holds[key] = h
 	}

@@ -325,22 +325,37 @@ func TestRemoveThatFailsKeepsTheRecord(t *testing.T) {
 	})
 }
 
-// While an image is being removed nobody gets it.
-func TestImageThatIsBeingRemoved(t *testing.T) {
+// While an image is being removed nobody gets it: who needs it waits, and builds it
+// anew afterwards.
+func TestB059ImageThatIsBeingRemoved(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		dir, reg := t.TempDir(), &registry{}
-		s := store(t, dir)
+		s, other := store(t, dir), store(t, dir)
 		ensure(t, s, reg.request("k", 1)).Release()
 		recs, _ := s.List()
-		_, err := s.Remove(t.Context(), recs[0], func(context.Context, string) error {
-			if _, err := store(t, dir).Ensure(t.Context(), reg.request("k", 1)); err == nil || !strings.Contains(err.Error(), "being removed") {
+		got := make(chan *Hold, 1)
+		_, err := s.Remove(t.Context(), recs[0], func(ctx context.Context, _ string) error {
+			impatient, cancel := context.WithTimeout(ctx, time.Second)
+			defer cancel()
+			if _, err := other.Ensure(impatient, reg.request("k", 1)); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "being removed") {
 				t.Errorf("%v", err)
 			}
+			go func() {
+				h, err := other.Ensure(ctx, reg.request("k", 1))
+				if err != nil {
+					t.Error(err)
+				}
+				got <- h
+			}()
+			<-time.After(time.Second) // of virtual time
 			return nil
 		})
 		if err != nil {
 			t.Error(err)
+		}
+		if h := <-got; h == nil || h.Cached {
+			t.Errorf("%+v", h)
 		}
 	})
 }
