@@ -62,7 +62,7 @@ func (c *checker) config() string { return filepath.Join(c.task.Dir, ConfigFile)
 
 // image notes a docker_image that is written but blank, as templates have it.
 func (c *checker) image() {
-	content, err := os.ReadFile(c.config())
+	content, err := readRegular(c.config())
 	if err != nil {
 		return
 	}

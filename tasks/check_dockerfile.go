@@ -24,7 +24,7 @@ func (c *checker) dockerfiles() {
 }
 
 func (c *checker) dockerfile(dir, p string) {
-	f, err := os.Open(p)
+	f, err := openRegular(p)
 	if err != nil {
 		c.add(SeverityError, p, 0, "unreadable-file", "make it readable", "cannot be read: %v", err)
 		return

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -138,7 +137,7 @@ func anyFileMatches(dir string, pattern *regexp.Regexp) bool {
 }
 
 func readHead(p string) ([]byte, error) {
-	f, err := os.Open(p)
+	f, err := openRegular(p)
 	if err != nil {
 		return nil, err
 	}

@@ -134,7 +134,7 @@ func ContentHash(dir string) (string, error) {
 // packageFiles lists the files of a package in order.
 func packageFiles(dir string) ([]string, error) {
 	rules := parseIgnore(defaultIgnore)
-	switch b, err := os.ReadFile(filepath.Join(dir, gitIgnore)); {
+	switch b, err := readRegular(filepath.Join(dir, gitIgnore)); {
 	case err == nil:
 		rules = parseIgnore(string(b))
 	case !errors.Is(err, fs.ErrNotExist):
@@ -233,7 +233,7 @@ func contextFiles(dir string) ([]string, error) {
 // hashFramed adds one file: length and name, length and content. Lengths are 32
 // bits, big-endian.
 func hashFramed(h io.Writer, full, name string) error {
-	content, err := os.ReadFile(full)
+	content, err := readRegular(full)
 	if err != nil {
 		return err
 	}
@@ -248,7 +248,7 @@ func hashFramed(h io.Writer, full, name string) error {
 }
 
 func fileHash(p string) (string, error) {
-	f, err := os.Open(p)
+	f, err := openRegular(p)
 	if err != nil {
 		return "", err
 	}
@@ -281,7 +281,7 @@ func readHarborIgnore(root string) (harborIgnores, error) {
 	}
 	out := harborIgnores{}
 	for _, dir := range dirs {
-		b, err := os.ReadFile(filepath.Join(root, dir, harborIgnore))
+		b, err := readRegular(filepath.Join(root, dir, harborIgnore))
 		switch {
 		case err == nil:
 			out[dir] = parseIgnore(string(b))

@@ -1,7 +1,6 @@
 package tasks
 
 import (
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -19,7 +18,7 @@ func (t *Task) Instruction(step *Step) (string, error) {
 }
 
 func readInstruction(path string) (string, error) {
-	b, err := os.ReadFile(path)
+	b, err := readRegular(path)
 	if err != nil {
 		return "", err
 	}

@@ -30,7 +30,7 @@ func Load(dir string, opt LoadOptions) (*Task, Problems) {
 // that all of them can be found at once. It is nil without a readable task.toml.
 func examine(dir string, opt LoadOptions) (*Task, Problems) {
 	l := loader{dir: dir, opt: opt}
-	content, err := os.ReadFile(filepath.Join(dir, ConfigFile))
+	content, err := readRegular(filepath.Join(dir, ConfigFile))
 	if err != nil {
 		l.missing(ConfigFile, "every task has one", err)
 		return nil, l.problems

@@ -3,14 +3,13 @@ package tasks
 import (
 	"errors"
 	"io/fs"
-	"os"
 	"path/filepath"
 )
 
 // Ignored returns which names below dir (a tests or solution directory) its
 // .harborignore keeps out of sandboxes; nil when it has none.
 func Ignored(dir string) (func(name string) bool, error) {
-	b, err := os.ReadFile(filepath.Join(dir, harborIgnore))
+	b, err := readRegular(filepath.Join(dir, harborIgnore))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

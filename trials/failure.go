@@ -143,6 +143,13 @@ var rules = []rule{
 	{PhaseAgentSetup, CauseExit, "", verdict{ExcNonZeroExit, BlameAgent}},
 	{PhaseAgentSetup, CauseUpload, "", verdict{ExcRuntime, BlameInfrastructure}},
 
+	{PhaseAgentSetup, CauseProvider, "Invalid", verdict{ExcInvalidTask, BlameTask}},
+	{PhaseAgentExecution, CauseProvider, "Invalid", verdict{ExcInvalidTask, BlameTask}},
+	{PhaseVerifier, CauseProvider, "Invalid", verdict{ExcInvalidTask, BlameTask}},
+	{PhaseAgentSetup, CauseProvider, "", verdict{ExcSandboxLost, BlameInfrastructure}},
+	{PhaseAgentExecution, CauseProvider, "", verdict{ExcSandboxLost, BlameInfrastructure}},
+	{PhaseVerifier, CauseProvider, "", verdict{ExcSandboxLost, BlameInfrastructure}},
+
 	{PhaseAgentExecution, CauseTimeout, "", verdict{ExcAgentTimeout, BlameAgent}},
 	{PhaseAgentExecution, CauseExit, "", verdict{ExcNonZeroExit, BlameAgent}},
 	{PhaseAgentExecution, CauseUpload, "", verdict{ExcRuntime, BlameInfrastructure}},

@@ -229,7 +229,7 @@ func rewardText(r trials.Rewards) string {
 }
 
 func (s *jobState) line(e trials.Event, format string, args ...any) string {
-	return fmt.Sprintf("%s [%d/%d] ", e.Time.Local().Format("15:04:05"), s.done, s.total) + fmt.Sprintf(format, args...)
+	return fmt.Sprintf("%s [%d/%d] ", e.Time.Local().Format("15:04:05"), s.done, s.total) + printable(fmt.Sprintf(format, args...))
 }
 
 // mostShown is how many running trials the display lists, the slowest first.

@@ -6,10 +6,13 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"harborgate/internal/app"
+	"harborgate/tasks"
 )
 
 // streams are the program's standard streams.
@@ -53,12 +56,30 @@ func newRoot(e *env) *cobra.Command {
 		SilenceErrors:    true,
 		PersistentPreRun: func(*cobra.Command, []string) { e.begun = true },
 	}
+	root.SetFlagErrorFunc(suggestFlag)
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.AddCommand(
 		newRunCommand(e, "run"), newJobCommand(e), newTrialCommand(e), newTaskCommand(e), newCleanupCommand(e),
 		newEnvCommand(e), newAgentCommand(e), newVersionCommand(e),
 	)
 	return root
+}
+
+// unknownFlag is how the library says that there is no such flag.
+const unknownFlag = "unknown flag: --"
+
+// suggestFlag adds what may have been meant.
+func suggestFlag(c *cobra.Command, err error) error {
+	name, ok := strings.CutPrefix(err.Error(), unknownFlag)
+	if !ok {
+		return err
+	}
+	var names []string
+	c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+	if near := tasks.Closest(name, names); near != "" {
+		return fmt.Errorf("%w: did you mean --%s?", err, near)
+	}
+	return fmt.Errorf("%w: see `%s --help`", err, c.CommandPath())
 }
 
 // group is a command that only holds others.

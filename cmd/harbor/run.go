@@ -14,6 +14,7 @@ import (
 	"harborgate/agents"
 	"harborgate/configs"
 	"harborgate/internal/app"
+	"harborgate/providers"
 	"harborgate/tasks"
 	"harborgate/trials"
 )
@@ -128,7 +129,7 @@ func (o *runOptions) job(ctx context.Context, a *app.App, cfg trials.JobConfig) 
 		return codedError{exitNothing, err}
 	}
 	if o.flags.dryRun {
-		return o.dryRun(plan)
+		return o.dryRun(plan, p.Info())
 	}
 	if err := a.Sweep(ctx, p); err != nil {
 		fmt.Fprintln(o.err, "harbor: leftovers of earlier runs could not be removed:", err)
@@ -153,7 +154,13 @@ func (o *runOptions) watch(ctx context.Context, j *app.Job) error {
 		writeSummary(o.out, summary)
 		fmt.Fprintf(o.out, "\nResults: %s\n", relative(j.Dir))
 	}
-	return errors.Join(err, outcome(ctx, summary))
+	if err != nil { // said here: the code below may stand for something else
+		fmt.Fprintln(o.err, "harbor:", printable(err.Error()))
+	}
+	if end := outcome(ctx, summary); end != nil || err == nil {
+		return end
+	}
+	return codedError{code: exitUngraded}
 }
 
 func (o *runOptions) printJSON(j *app.Job, s app.Summary) error {
@@ -205,11 +212,14 @@ func (o *runOptions) reportInvalid(plan *app.Plan) {
 	}
 }
 
-func (o *runOptions) dryRun(plan *app.Plan) error {
-	if len(plan.Invalid) > 0 {
-		return nothingRan("dry run failed: %d of the tasks cannot run", len(plan.Invalid))
-	}
+func (o *runOptions) dryRun(plan *app.Plan, p providers.Info) error {
+	cannot := len(plan.Invalid)
 	for _, t := range plan.Trials {
+		if why := app.Unsupported(p, t); why != "" {
+			cannot++
+			fmt.Fprintf(o.out, "%s  attempt %d: %s\n", t.Task.Name, t.Attempt, why)
+			continue
+		}
 		fmt.Fprintf(o.out, "%s  attempt %d  agent %s", t.Task.Name, t.Attempt, t.Config.Agent.AgentName())
 		limits := trials.EffectiveTimeouts(t.Task.Config, nil, t.Config)
 		for _, p := range trials.Phases() {
@@ -218,6 +228,9 @@ func (o *runOptions) dryRun(plan *app.Plan) error {
 			}
 		}
 		fmt.Fprintln(o.out)
+	}
+	if cannot > 0 {
+		return nothingRan("dry run failed: %d of the tasks and trials cannot run", cannot)
 	}
 	_, err := fmt.Fprintf(o.out, "Dry run OK — %d trial(s); nothing was run.\n", len(plan.Trials))
 	return err

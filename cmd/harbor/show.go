@@ -92,7 +92,7 @@ func verdictText(t stats.Trial) string {
 	if !t.Valid {
 		return "–"
 	}
-	text := rewardText(t.Rewards)
+	text := printable(rewardText(t.Rewards))
 	if t.Suspect {
 		text += " (suspect)"
 	}
@@ -123,7 +123,7 @@ func showTrial(e *env, dir string) error {
 	w := tabwriter.NewWriter(e.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "trial\t%s\ntask\t%s\nagent\t%s %s\nreward\t%s\n", r.TrialName, r.TaskName, r.AgentInfo.Name, r.AgentInfo.Version, verdictText(t))
 	if x := r.ExceptionInfo; x != nil {
-		fmt.Fprintf(w, "exception\t%s\nblame\t%s\nmessage\t%s\n", x.Type, t.Blame, x.Message)
+		fmt.Fprintf(w, "exception\t%s\nblame\t%s\nmessage\t%s\n", printable(x.Type), t.Blame, printable(x.Message))
 	}
 	for _, p := range trials.Phases() {
 		if d, ok := t.Phases[p]; ok {
@@ -133,10 +133,10 @@ func showTrial(e *env, dir string) error {
 	if x := r.Harborgate; x != nil {
 		fmt.Fprintf(w, "provider\t%s\ntry\t%d\nattempt\t%d\n", x.Provider, x.Try, x.Attempt)
 		for _, s := range x.Suspect {
-			fmt.Fprintf(w, "suspect\t%s: %s\n", s.Code, s.Message)
+			fmt.Fprintf(w, "suspect\t%s: %s\n", s.Code, printable(s.Message))
 		}
 		for _, n := range x.Notes {
-			fmt.Fprintf(w, "note\t%s: %s\n", n.Code, n.Message)
+			fmt.Fprintf(w, "note\t%s: %s\n", n.Code, printable(n.Message))
 		}
 	}
 	return w.Flush()

@@ -4,9 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 
+	"harborgate/providers"
 	"harborgate/tasks"
 	"harborgate/trials"
 	"harborgate/trials/runner"
@@ -24,7 +26,7 @@ func EnvironmentName(c trials.EnvironmentConfig) string {
 // CheckJob finds what no trial of a job could do, so that nothing is silently
 // left out.
 func CheckJob(c trials.JobConfig) error {
-	errs := []error{CheckEnvironment(c.Environment), checkVerifier(c.Verifier)}
+	errs := []error{CheckEnvironment(c.Environment), checkVerifier(c.Verifier), checkInstructions(c.ExtraInstructionPaths)}
 	if c.UserAgent != nil {
 		errs = append(errs, errors.New("user_agent: simulated users are not built"))
 	}
@@ -41,7 +43,7 @@ func CheckJob(c trials.JobConfig) error {
 
 // CheckTrial does the same for a single trial.
 func CheckTrial(c trials.TrialConfig) error {
-	errs := []error{CheckEnvironment(c.Environment), checkVerifier(c.Verifier)}
+	errs := []error{CheckEnvironment(c.Environment), checkVerifier(c.Verifier), checkInstructions(c.ExtraInstructionPaths)}
 	if c.UserAgent != nil {
 		errs = append(errs, errors.New("user_agent: simulated users are not built"))
 	}
@@ -62,8 +64,42 @@ func CheckEnvironment(c trials.EnvironmentConfig) error {
 		return errors.New("environment.stream: SSH into sandboxes is not built")
 	case c.OverrideTPU != nil:
 		return errors.New("environment.override_tpu: TPUs are not supported")
+	case c.OverrideGPUs != nil && *c.OverrideGPUs > 0:
+		return errors.New("environment.override_gpus: GPUs are not supported yet")
+	case c.CPUEnforcementPolicy == "request" || c.CPUEnforcementPolicy == "guarantee":
+		return fmt.Errorf("environment.cpu_enforcement_policy %q (--cpus): a limit is all that can be enforced; use auto, limit or ignore", c.CPUEnforcementPolicy)
+	case c.MemoryEnforcementPolicy == "request" || c.MemoryEnforcementPolicy == "guarantee":
+		return fmt.Errorf("environment.memory_enforcement_policy %q (--memory): a limit is all that can be enforced; use auto, limit or ignore", c.MemoryEnforcementPolicy)
+	}
+	if err := checkMounts(c.Mounts); err != nil {
+		return err
 	}
 	return runner.CheckKwargs(c.Kwargs)
+}
+
+// checkMounts looks at the host's side of mounts before any trial does.
+func checkMounts(mounts *trials.List[trials.VolumeConfig]) error {
+	if mounts == nil {
+		return nil
+	}
+	for _, m := range *mounts {
+		if m.Type != "bind" {
+			return fmt.Errorf("environment.mounts: %s: type %q is not supported, only bind is", m.Target, m.Type)
+		}
+		if _, err := os.Stat(m.Source); err != nil {
+			return fmt.Errorf("environment.mounts: %s: %w: make it, or correct the source", m.Target, err)
+		}
+	}
+	return nil
+}
+
+func checkInstructions(paths []string) error {
+	for _, p := range paths {
+		if fi, err := os.Stat(p); err != nil || !fi.Mode().IsRegular() {
+			return fmt.Errorf("extra_instruction_paths: %s is no readable file", p)
+		}
+	}
+	return nil
 }
 
 func checkVerifier(c trials.VerifierConfig) error {
@@ -71,6 +107,12 @@ func checkVerifier(c trials.VerifierConfig) error {
 		return fmt.Errorf("verifier.import_path %q: Python classes cannot be loaded; use tests/test.sh", *c.ImportPath)
 	}
 	return nil
+}
+
+// Unsupported says what a planned trial needs and cannot get from a provider, ""
+// when nothing.
+func Unsupported(p providers.Info, t PlannedTrial) string {
+	return runner.Unsupported(p, t.Task.Task, t.Config)
 }
 
 // WantedVariable is a variable of the host that tasks ask for and would get.

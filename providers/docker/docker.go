@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"strings"
 	"sync"
 
 	"github.com/docker/docker/client"
@@ -149,7 +150,7 @@ func (p *Provider) ask(ctx context.Context) (*facts, error) {
 		return p.facts, nil
 	}
 	ping, err := p.engine.Ping(ctx)
-	if err != nil && ctx.Err() != nil {
+	if errors.Is(ctx.Err(), context.Canceled) {
 		return nil, ctx.Err()
 	}
 	if err != nil {
@@ -176,7 +177,7 @@ func (p *Provider) ask(ctx context.Context) (*facts, error) {
 }
 
 func unreachable(err error, host string) error {
-	if client.IsErrConnectionFailed(err) || errors.Is(err, context.DeadlineExceeded) {
+	if client.IsErrConnectionFailed(err) || errors.Is(err, context.DeadlineExceeded) || strings.Contains(err.Error(), "deadline exceeded") {
 		return &providers.Error{Kind: providers.KindUnavailable, Err: fmt.Errorf(
 			"no Docker engine answers at %s: start it, or point DOCKER_HOST or a docker context at one that runs (%w)", host, err)}
 	}

@@ -27,7 +27,7 @@ const (
 )
 
 // maxPIDs keeps a fork bomb from taking the host along. No real task comes near.
-const maxPIDs = 16384
+const maxPIDs = 4096
 
 // expiryMargin is how long after its deadline a sandbox may be removed by anybody.
 const expiryMargin = time.Hour
@@ -240,7 +240,7 @@ func (x *run) healthcheck(ctx context.Context) error {
 	}
 	begun, failures := time.Now(), 0
 	for {
-		ok, err := x.healthy(ctx, h)
+		ok, why, err := x.healthy(ctx, h)
 		if ok || err != nil {
 			return err
 		}
@@ -249,7 +249,7 @@ func (x *run) healthcheck(ctx context.Context) error {
 			pause = h.StartIntervalSec
 		} else if failures++; failures >= h.Retries {
 			return trials.NewFailure(trials.PhaseEnvironmentSetup, trials.CauseHealthcheck, "",
-				fmt.Sprintf("Healthcheck failed after %d consecutive retries: %s", h.Retries, h.Command))
+				fmt.Sprintf("Healthcheck failed after %d consecutive retries: %s (%s)", h.Retries, h.Command, why))
 		}
 		select {
 		case <-time.After(time.Duration(pause * float64(time.Second))):
@@ -259,14 +259,20 @@ func (x *run) healthcheck(ctx context.Context) error {
 	}
 }
 
-func (x *run) healthy(ctx context.Context, h *tasks.Healthcheck) (bool, error) {
+// healthy runs the check once; why is what it said when it failed.
+func (x *run) healthy(ctx context.Context, h *tasks.Healthcheck) (ok bool, why string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(h.TimeoutSec*float64(time.Second)))
 	defer cancel()
-	status, err := x.sandbox.Exec(ctx, providers.Command{Args: shell(h.Command), SecretEnv: x.env.secret})
-	if ctx.Err() != nil {
-		return false, nil // too slow is unhealthy; the caller looks at its own context
+	var out tail
+	status, err := x.sandbox.Exec(ctx, providers.Command{Args: shell(h.Command), SecretEnv: x.env.secret, Stdout: &out, Stderr: &out})
+	switch {
+	case ctx.Err() != nil: // too slow is unhealthy; the caller looks at its own context
+		return false, fmt.Sprintf("no answer within %g s", h.TimeoutSec), nil
+	case out.String() != "":
+		return err == nil && status.OK(), fmt.Sprintf("%s: %s", status, out), err
+	default:
+		return err == nil && status.OK(), status.String(), err
 	}
-	return err == nil && status.OK(), err
 }
 
 // shell runs a command line of a task with bash, or sh where there is no bash.

@@ -1,0 +1,41 @@
+package main
+
+import (
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+// mostPrinted is how much of one text from a sandbox a line shows.
+const mostPrinted = 500
+
+// printable makes text that came out of a sandbox safe for a terminal: control
+// characters are shown, not obeyed, and length is bounded.
+func printable(s string) string {
+	if r := []rune(s); len(r) > mostPrinted {
+		s = string(r[:mostPrinted]) + "…"
+	}
+	return strings.Map(func(r rune) rune {
+		if r == '\n' || r == '\t' || unicode.IsPrint(r) {
+			return r
+		}
+		return -1
+	}, visible(s))
+}
+
+// visible writes escape characters as Go would.
+func visible(s string) string {
+	if !strings.ContainsFunc(s, func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' }) {
+		return s
+	}
+	var b strings.Builder
+	for _, r := range s {
+		if unicode.IsControl(r) && r != '\n' && r != '\t' {
+			q := strconv.QuoteRuneToASCII(r)
+			b.WriteString(q[1 : len(q)-1])
+			continue
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
