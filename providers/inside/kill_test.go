@@ -156,7 +156,9 @@ func TestCancelAfterTheEndKillsNothing(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	st, err := s.Exec(ctx, sh("export "+mark+"; setsid sleep 1000 >/dev/null 2>&1 &"))
 	cancel()
-	if err != nil || !st.OK() || len(marked(t, mark)) != 1 {
-		t.Errorf("%v, %v, processes %v", st, err, marked(t, mark))
+	if err != nil || !st.OK() {
+		t.Errorf("%v, %v", st, err)
 	}
+	// The mark shows once the child runs its own program.
+	eventually(t, "the child lives on", func() bool { return len(marked(t, mark)) == 1 })
 }
