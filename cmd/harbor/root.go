@@ -62,7 +62,7 @@ func newRoot(e *env) *cobra.Command {
 		newRunCommand(e, "run"), newJobCommand(e), newTrialCommand(e), newTaskCommand(e), newCleanupCommand(e),
 		newEnvCommand(e), newAgentCommand(e), newVersionCommand(e),
 	)
-	return root
+	return addNotBuilt(root, "")
 }
 
 // unknownFlag is how the library says that there is no such flag.

@@ -24,7 +24,7 @@ func newJobCommand(e *env) *cobra.Command {
 		Use: "show DIR", Short: "Show the numbers of a job and its trials", Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error { return showJob(e, args[0]) },
 	}))
-	return c
+	return addNotBuilt(c, "job")
 }
 
 // loadJob reads a job from disk, also one that is still running.
@@ -108,7 +108,7 @@ func newTrialCommand(e *env) *cobra.Command {
 		Use: "logs DIR [FILE]", Short: "List a trial's files, or print one", Args: cobra.RangeArgs(1, 2),
 		RunE: func(_ *cobra.Command, args []string) error { return trialLogs(e, args) },
 	})
-	return c
+	return addNotBuilt(c, "trial")
 }
 
 func showTrial(e *env, dir string) error {

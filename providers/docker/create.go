@@ -260,5 +260,29 @@ func (s *sandbox) start(ctx context.Context, img imageConfig, inside string) err
 	if err := s.p.engine.ContainerStart(ctx, s.id, container.StartOptions{}); err != nil {
 		return s.p.fail("create", s.spec.Name, err)
 	}
-	return s.open(ctx, img)
+	if err := s.open(ctx, img); err != nil {
+		return err
+	}
+	return s.settle(ctx, img)
+}
+
+// settleTime is how long an entrypoint of the image's own is watched for a
+// failure at its start. Images without one cost nothing.
+const settleTime = 150 * time.Millisecond
+
+// settle tells an entrypoint that fails at once, which is the image's doing, from
+// a sandbox that is lost later.
+func (s *sandbox) settle(ctx context.Context, img imageConfig) error {
+	if len(img.Entrypoint) == 0 {
+		return nil
+	}
+	short, cancel := context.WithTimeout(ctx, settleTime)
+	defer cancel()
+	ended, errs := s.p.engine.ContainerWait(short, s.id, container.WaitConditionNotRunning)
+	select {
+	case <-ended:
+		return s.p.fail("create", s.spec.Name, s.explain(ctx, errors.New("the container ended")))
+	case <-errs: // it runs, or the engine will say at the next call
+		return ctx.Err()
+	}
 }

@@ -22,10 +22,31 @@ func ReadJobResult(dir string) (trials.JobResult, error) {
 		return r, err
 	}
 	name := filepath.Join(dir, ResultFile)
+	if err := isOf(b, name, "job"); err != nil {
+		return r, err
+	}
 	if err := decode(b, &r, name); err != nil {
 		return r, err
 	}
 	return r, fillOldStats(b, &r, name)
+}
+
+// isOf reports a result.json that belongs to the other kind of directory.
+func isOf(b []byte, name, want string) error {
+	var probe struct {
+		TrialName *string         `json:"trial_name"`
+		Stats     json.RawMessage `json:"stats"`
+	}
+	if err := decode(b, &probe, name); err != nil {
+		return err
+	}
+	switch {
+	case want == "trial" && (probe.TrialName == nil || *probe.TrialName == ""):
+		return fmt.Errorf("%s: it is no trial's result: trial_name is missing", name)
+	case want == "job" && probe.TrialName != nil:
+		return fmt.Errorf("%s: it is a trial's result, not a job's", name)
+	}
+	return nil
 }
 
 // fillOldStats reads the names that Harbor 0.5 had for a job's numbers.
@@ -71,12 +92,12 @@ func ReadTrialResult(dir string) (*trials.Result, error) {
 // ParseTrialResult reads the content of a trial's result.json; name is for
 // errors.
 func ParseTrialResult(b []byte, name string) (*trials.Result, error) {
+	if err := isOf(b, name, "trial"); err != nil {
+		return nil, err
+	}
 	r := &trials.Result{}
 	if err := decode(b, r, name); err != nil {
 		return nil, err
-	}
-	if r.TrialName == "" {
-		return nil, fmt.Errorf("%s: it is no trial's result: trial_name is missing", name)
 	}
 	fillPolicy(r)
 	return r, nil

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+)
+
+// notBuilt are commands that users of Harbor know and that this program does not
+// have, by group. They are refused by name, with what to do instead.
+var notBuilt = map[string][]struct{ name, instead string }{
+	"": {
+		{"view", "`harbor job show DIR` and `harbor trial show DIR` print what is there"},
+		{"lint", "`harbor task check PATH` reports what is wrong with tasks"},
+		{"check", "`harbor task check PATH` reports what is wrong with tasks"},
+		{"init", "`harbor task init NAME` makes a task"},
+		{"analyze", "the results are JSON files in the job's directory"},
+		{"cache", "`harbor cleanup --images` removes images"},
+		{"dataset", "give a directory of tasks with -p"},
+		{"download", "give a directory of tasks with -p"},
+		{"adapter", "adapters of data sets belong to Harbor"},
+		{"exec", "write a task, `harbor task init` makes one"},
+		{"serve", "there is no server yet"},
+		{"plugins", "plugins are Python classes and cannot be loaded"},
+		{"upload", "there is no hosted service behind this program"},
+		{"publish", "there is no hosted service behind this program"},
+		{"auth", "there is no hosted service behind this program"},
+		{"hub", "there is no hosted service behind this program"},
+	},
+	"job": {
+		{"resume", "run the job again under another name; trials that are done stay in the old one"},
+		{"regrade", "run the job again"},
+		{"list", "look into the jobs directory"},
+		{"cancel", "send the process SIGINT; its id is in the job's .lock"},
+		{"delete", "remove the job's directory"},
+		{"schema", "`harbor run --print-config` shows every key"},
+		{"init", "`harbor run --print-config` prints a configuration"},
+		{"summarize", "`harbor job show DIR` prints the numbers"},
+		{"download", "there is no hosted service behind this program"},
+		{"share", "there is no hosted service behind this program"},
+	},
+	"trial": {
+		{"regrade", "run the trial again"},
+		{"handoff", "sessions of agents are not kept"},
+		{"schema", "`harbor trial start --print-config` shows every key"},
+		{"init", "`harbor trial start --print-config` prints a configuration"},
+		{"summarize", "`harbor trial show DIR` prints what happened"},
+		{"download", "there is no hosted service behind this program"},
+	},
+}
+
+// addNotBuilt gives a group its refused commands, out of its help.
+func addNotBuilt(c *cobra.Command, group string) *cobra.Command {
+	for _, n := range notBuilt[group] {
+		c.AddCommand(&cobra.Command{
+			Use: n.name, Hidden: true, DisableFlagParsing: true,
+			RunE: func(c *cobra.Command, _ []string) error {
+				return usageError{fmt.Errorf("%s is not built: %s", c.CommandPath(), n.instead)}
+			},
+		})
+	}
+	return c
+}
