@@ -20,6 +20,14 @@ const (
 	maxSkipped = 100
 	// maxName is what systems take as a path, in bytes.
 	maxName = 4096
+	// maxLinks bounds the names and targets of one stream's links, in bytes: they
+	// are kept in memory.
+	maxLinks = 8 << 20
+	// maxReason bounds what a sandbox says about an entry, in bytes.
+	maxReason = 200
+	// skippedRecord is the PAX record of an entry that the sandbox could not send,
+	// and says why.
+	skippedRecord = "HARBOR.skipped"
 )
 
 // unpacker stores one tar stream. Every entry is a file or a directory of its
@@ -29,12 +37,14 @@ type unpacker struct {
 	opt  trials.Unpack
 	made map[string]bool // directories that exist
 	more int
+	held int // bytes of links
 	got  trials.Unpacked
 }
 
 // Unpack stores a stream from a sandbox. Entries that are no plain files or
-// directories, that would land elsewhere or that are too large are skipped and
-// listed; only a broken stream or a failing disk is an error.
+// directories, that would land elsewhere, that are too large or that the sandbox
+// could not send are skipped and listed, and so are links; only a broken stream
+// or a failing disk is an error.
 func (t *Trial) Unpack(stream io.Reader, o trials.Unpack) (trials.Unpacked, error) {
 	u := &unpacker{t: t, opt: o, made: map[string]bool{}}
 	if err := u.mkdir("."); err != nil {
@@ -69,11 +79,13 @@ func (u *unpacker) skip(name, reason string) {
 
 // notStored says why an entry of a type is never stored.
 var notStored = map[byte]string{
-	tar.TypeSymlink: "it is a symbolic link",
-	tar.TypeChar:    "it is a device",
-	tar.TypeBlock:   "it is a device",
-	tar.TypeFifo:    "it is a pipe",
+	tar.TypeChar:  "it is a device",
+	tar.TypeBlock: "it is a device",
+	tar.TypeFifo:  "it is a pipe",
 }
+
+// known are the types of entries that are stored or listed as links.
+const known = string(tar.TypeReg) + string(tar.TypeDir) + string(tar.TypeLink) + string(tar.TypeSymlink) + string(tar.TypeGNUSparse)
 
 func (u *unpacker) entry(hdr *tar.Header, body io.Reader) error {
 	name := path.Clean(hdr.Name)
@@ -83,17 +95,19 @@ func (u *unpacker) entry(hdr *tar.Header, body io.Reader) error {
 	if name == "." {
 		return nil
 	}
-	if reason := u.refused(name, hdr); reason != "" {
-		u.skip(name, reason)
+	if u.opt.Want != nil && !u.opt.Want(name) || slices.Contains(u.opt.Keep, name) {
 		return nil
 	}
-	if u.opt.Want != nil && !u.opt.Want(name) || slices.Contains(u.opt.Keep, name) {
+	if reason := u.refused(name, hdr); reason != "" {
+		u.skip(name, reason)
 		return nil
 	}
 	var err error
 	switch hdr.Typeflag {
 	case tar.TypeDir:
 		err = u.mkdir(name)
+	case tar.TypeSymlink:
+		u.link(name, hdr.Linkname)
 	case tar.TypeLink:
 		err = u.hardLink(name, path.Clean(hdr.Linkname))
 	default:
@@ -121,9 +135,12 @@ func (u *unpacker) refused(name string, hdr *tar.Header) string {
 		return "its name leads outside"
 	case len(name) > maxName:
 		return fmt.Sprintf("its name has %d bytes, more than %d", len(name), maxName)
+	case hdr.PAXRecords[skippedRecord] != "":
+		reason := hdr.PAXRecords[skippedRecord]
+		return strings.ToValidUTF8(reason[:min(len(reason), maxReason)], "\uFFFD")
 	case notStored[hdr.Typeflag] != "":
 		return notStored[hdr.Typeflag]
-	case hdr.Typeflag != tar.TypeReg && hdr.Typeflag != tar.TypeDir && hdr.Typeflag != tar.TypeLink && hdr.Typeflag != tar.TypeGNUSparse:
+	case strings.IndexByte(known, hdr.Typeflag) < 0:
 		return fmt.Sprintf("it is of an unknown type %q", hdr.Typeflag)
 	case hdr.Size > limits.FileBytes:
 		return fmt.Sprintf("it has %d bytes, more than the %d that one file may have", hdr.Size, limits.FileBytes)
@@ -191,6 +208,20 @@ func (u *unpacker) create(name string, mode fs.FileMode) (*os.File, error) {
 		return nil, err
 	}
 	return u.t.root.OpenFile(full, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+}
+
+// link lists a symbolic link. It counts as a file.
+func (u *unpacker) link(name, target string) {
+	if target == "" || len(target) > maxName || strings.ContainsRune(target, 0) {
+		u.skip(name, fmt.Sprintf("it is a symbolic link to a name of %d bytes that no file can have", len(target)))
+		return
+	}
+	if u.held += len(name) + len(target); u.held > maxLinks {
+		u.skip(name, fmt.Sprintf("it is a symbolic link, and there are more than %d bytes of them", maxLinks))
+		return
+	}
+	u.t.used.files++
+	u.got.Links = append(u.got.Links, trials.Link{Name: name, Target: target})
 }
 
 // hardLink copies the file that was stored under the other name: links are not

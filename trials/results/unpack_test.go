@@ -95,7 +95,7 @@ func stored(t testing.TB, tr *Trial, dir string) map[string]string {
 
 func reasons(got trials.Unpacked) map[string]string {
 	out := map[string]string{}
-	for _, s := range got.Skipped {
+	for _, s := range got.LeftOut() {
 		out[s.Name] = s.Reason
 	}
 	return out
@@ -146,6 +146,9 @@ func TestB079Archives(t *testing.T) {
 		"itself":          {[]entry{{name: ".", typ: tar.TypeDir}, {name: "./", typ: tar.TypeDir}}, files{}, nil},
 		"file called dot": {[]entry{{name: ".", body: "x"}, {name: "a", body: "1"}}, files{"a": "1"}, nil},
 		"nothing":         {nil, files{}, nil},
+		"not sent":        {[]entry{{name: "a", pax: map[string]string{skippedRecord: "it could not be read"}}, {name: "b", body: "1"}}, files{"b": "1"}, files{"a": "it could not be read"}},
+		"not sent, long":  {[]entry{{name: "a", typ: tar.TypeDir, pax: map[string]string{skippedRecord: strings.Repeat("é", 500)}}}, files{}, files{"a": "éé"}},
+		"long target":     {[]entry{{name: "l", typ: tar.TypeSymlink, link: strings.Repeat("x", 4097)}, {name: "e", typ: tar.TypeSymlink}}, files{}, files{"l": "4097 bytes", "e": "0 bytes"}},
 		"setuid":          {[]entry{{name: "a", body: "1", mode: 0o6777}}, files{"a": "1"}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -171,6 +174,32 @@ func TestB079Archives(t *testing.T) {
 				t.Errorf("beside them: %v", left)
 			}
 		})
+	}
+}
+
+// Links are told apart from what is lost, in the order of the stream, and count
+// against the limit of files.
+func TestLinksAreListed(t *testing.T) {
+	t.Parallel()
+	tr := newTrial(t, Limits{FileBytes: 10, TotalBytes: 10, Files: 3})
+	got, err := tr.Unpack(archiveOf(t,
+		entry{name: "./d/l", typ: tar.TypeSymlink, link: "../a"}, entry{name: "a", body: "1"}, entry{name: "../up", typ: tar.TypeSymlink, link: "a"},
+		entry{name: "abs", typ: tar.TypeSymlink, link: "/etc/passwd"}, entry{name: "unwanted", typ: tar.TypeSymlink, link: "a"},
+		entry{name: "unwanted", typ: tar.TypeFifo}, entry{name: "one too many", typ: tar.TypeSymlink, link: "a"},
+	), trials.Unpack{Dir: "agent", Want: func(name string) bool { return name != "unwanted" }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []trials.Link{{Name: "d/l", Target: "../a"}, {Name: "abs", Target: "/etc/passwd"}}
+	if diff := cmp.Diff(want, got.Links); diff != "" {
+		t.Errorf("links (-want +got):\n%s", diff)
+	}
+	skipped := []trials.Skipped{{Name: "../up", Reason: "its name leads outside"}, {Name: "one too many", Reason: "the trial has 3 files already"}}
+	if diff := cmp.Diff(skipped, got.Skipped); diff != "" {
+		t.Errorf("skipped (-want +got):\n%s", diff)
+	}
+	if n := len(got.LeftOut()); n != 4 {
+		t.Errorf("%d entries are left out: %v", n, got.LeftOut())
 	}
 }
 
@@ -240,7 +269,7 @@ func TestListOfSkippedIsBounded(t *testing.T) {
 		tw := tar.NewWriter(w)
 		var err error
 		for i := 0; i < n && err == nil; i++ {
-			err = tw.WriteHeader(&tar.Header{Typeflag: tar.TypeSymlink, Name: fmt.Sprintf("l%d", i), Linkname: "x"})
+			err = tw.WriteHeader(&tar.Header{Typeflag: tar.TypeFifo, Name: fmt.Sprintf("p%d", i)})
 		}
 		_ = w.CloseWithError(errors.Join(err, tw.Close()))
 	}()
@@ -251,6 +280,21 @@ func TestListOfSkippedIsBounded(t *testing.T) {
 	last := got.Skipped[len(got.Skipped)-1]
 	if len(got.Skipped) != maxSkipped+1 || last.Reason != fmt.Sprintf("%d more entries", n-maxSkipped) {
 		t.Errorf("%d skipped, the last is %+v", len(got.Skipped), last)
+	}
+}
+
+func TestMemoryOfLinksIsBounded(t *testing.T) {
+	t.Parallel()
+	tr := newTrial(t, DefaultLimits())
+	target := strings.Repeat("x", 4000)
+	const fit = maxLinks / 4001
+	entries := make([]entry, fit+2)
+	for i := range entries {
+		entries[i] = entry{name: "l", typ: tar.TypeSymlink, link: target}
+	}
+	got, err := tr.Unpack(archiveOf(t, entries...), trials.Unpack{Dir: "agent"})
+	if err != nil || len(got.Links) != fit || len(got.Skipped) != 2 {
+		t.Errorf("%d links, %d skipped, want %d and 2: %v", len(got.Links), len(got.Skipped), fit, err)
 	}
 }
 

@@ -62,21 +62,21 @@ func (x *run) collectAgentLogs(ctx context.Context) error {
 	if x.kwargs.autoMounting {
 		return nil
 	}
-	tar, err := x.sandbox.Download(ctx, agentDir)
+	tar, err := download(ctx, x.sandbox, agentDir)
 	if err != nil {
-		return fmt.Errorf("download %s: %w", agentDir, err)
+		return err
 	}
 	defer tar.Close()
 	c := x.t.Config.Agent
 	got, err := x.t.Sink.Unpack(tar, trials.Unpack{Dir: "agent", Keep: x.streamed.names, Want: wanted(c.IncludeLogs, c.ExcludeLogs)})
-	x.noteSkipped("agent", got)
+	x.noteLeftOut("agent", got.LeftOut())
 	return err
 }
 
-func (x *run) noteSkipped(what string, got trials.Unpacked) {
-	for i, s := range got.Skipped {
+func (x *run) noteLeftOut(what string, left []trials.Skipped) {
+	for i, s := range left {
 		if i == 5 {
-			x.note("skipped", fmt.Sprintf("%s: and %d more", what, len(got.Skipped)-i))
+			x.note("skipped", fmt.Sprintf("%s: and %d more", what, len(left)-i))
 			return
 		}
 		x.note("skipped", fmt.Sprintf("%s/%s was left out: %s", what, s.Name, s.Reason))

@@ -30,13 +30,6 @@ type manifestEntry struct {
 	Exclude     []string `json:"exclude"`
 }
 
-// collectedArtifact is what a separate verifier gets back at its old place.
-type collectedArtifact struct {
-	source string // absolute path inside
-	stored string // name in the sink
-	dir    bool
-}
-
 // collect brings the agent's logs and all artifacts out of the sandbox. Only a
 // separate verifier, which lives on artifacts alone, makes a failure of it count.
 func (x *run) collect(ctx context.Context) *trials.Failure {
@@ -182,76 +175,6 @@ func overlaps(taken []string, dest string) bool {
 		}
 	}
 	return false
-}
-
-// collectOne stores one artifact. What kind it is shows in the stream: a
-// directory has names relative to itself, a file its own.
-func (x *run) collectOne(ctx context.Context, a trials.ArtifactConfig, e *manifestEntry) error {
-	source, err := x.absolute(ctx, a.Source)
-	if err != nil {
-		return err
-	}
-	dir, err := x.isDir(ctx, source)
-	if err != nil {
-		return err
-	}
-	tar, err := x.sandbox.Download(ctx, source)
-	if err != nil {
-		return err
-	}
-	defer tar.Close()
-	opt := trials.Unpack{Dir: e.Destination, Want: excluding(a.Exclude)}
-	if !dir {
-		opt = trials.Unpack{Dir: path.Dir(e.Destination), File: path.Base(e.Destination)}
-	} else {
-		e.Type = "directory"
-	}
-	got, err := x.t.Sink.Unpack(tar, opt)
-	x.noteSkipped(e.Destination, got)
-	if err != nil {
-		return err
-	}
-	e.Status = "ok"
-	x.artifacts = append(x.artifacts, collectedArtifact{source: source, stored: e.Destination, dir: dir})
-	return nil
-}
-
-// excluding leaves out what tar's --exclude would: a pattern that matches a name
-// or any of its parts.
-func excluding(patterns []string) func(string) bool {
-	if len(patterns) == 0 {
-		return nil
-	}
-	return func(name string) bool {
-		for p := name; p != "." && p != "/"; p = path.Dir(p) {
-			for _, pat := range patterns {
-				pat = strings.TrimPrefix(strings.TrimSuffix(pat, "/"), "./")
-				if ok, _ := path.Match(pat, p); ok {
-					return false
-				}
-				if ok, _ := path.Match(pat, path.Base(p)); ok {
-					return false
-				}
-			}
-		}
-		return true
-	}
-}
-
-func (x *run) absolute(ctx context.Context, source string) (string, error) {
-	if path.IsAbs(source) {
-		return path.Clean(source), nil
-	}
-	wd, err := x.workdir(ctx)
-	return path.Join(wd, source), err
-}
-
-func (x *run) isDir(ctx context.Context, p string) (bool, error) {
-	if p == artifactsDir {
-		return true, nil // we made it
-	}
-	status, err := x.sandbox.Exec(ctx, providers.Command{Args: []string{"test", "-d", p}, User: "root", Dir: "/"})
-	return status.OK(), err
 }
 
 func (x *run) emptyDir(name string) bool {

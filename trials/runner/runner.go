@@ -154,6 +154,7 @@ type run struct {
 
 	collected bool
 	artifacts []collectedArtifact
+	missing   missing
 }
 
 func (r *Runner) begin(t Try) *run {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path"
 	"regexp"
+	"strings"
 
 	"harborgate/trials"
 )
@@ -34,6 +35,9 @@ var signs = []struct {
 // left as it is.
 func (x *run) suspect(v verdict) {
 	s := x.verifierStatus
+	if x.separate() {
+		x.doubtArtifacts()
+	}
 	if s.OOMKilled {
 		x.doubt("out_of_memory", "the kernel killed a process of the verifier because the sandbox ran out of memory")
 	}
@@ -58,6 +62,19 @@ func (x *run) suspect(v verdict) {
 			x.doubt(sign.code, fmt.Sprintf("%s: %s", sign.says, bytes.ToValidUTF8(bytes.TrimSpace(line), []byte("\uFFFD"))))
 		}
 	}
+}
+
+// doubtArtifacts says that tests which know the artifacts alone do not get all
+// that the agent left there.
+func (x *run) doubtArtifacts() {
+	if x.missing.count == 0 {
+		return
+	}
+	list := strings.Join(x.missing.first, "; ")
+	if more := x.missing.count - len(x.missing.first); more > 0 {
+		list += fmt.Sprintf("; and %d more", more)
+	}
+	x.doubt("artifact_incomplete", "the separate verifier did not get all of the artifacts: "+list)
 }
 
 func (x *run) doubt(code, message string) {

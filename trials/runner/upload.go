@@ -15,6 +15,7 @@ import (
 
 	"harborgate/providers"
 	"harborgate/tasks"
+	"harborgate/trials"
 )
 
 // upload puts the contents of a host directory into dest, without what its
@@ -29,9 +30,27 @@ func upload(ctx context.Context, s providers.Sandbox, dir, dest string, executab
 }
 
 // putBack puts the contents of a directory that came out of a sandbox into dest,
-// all of them: what an agent calls .harborignore is no instruction to us.
-func putBack(ctx context.Context, s providers.Sandbox, dir, dest string) error {
-	return send(ctx, s, dest, func(w *tar.Writer) error { return packDir(w, dir, nil, nil) })
+// all of them: what an agent calls .harborignore is no instruction to us. Links
+// that are not on the host come last, so that nothing is written through one.
+func putBack(ctx context.Context, s providers.Sandbox, dir, dest string, links ...trials.Link) error {
+	return send(ctx, s, dest, func(w *tar.Writer) error {
+		if err := packDir(w, dir, nil, nil); err != nil {
+			return err
+		}
+		for _, l := range links {
+			hdr := &tar.Header{Typeflag: tar.TypeSymlink, Name: l.Name, Linkname: l.Target, Mode: 0o777, Format: tar.FormatPAX}
+			if err := w.WriteHeader(hdr); err != nil {
+				return fmt.Errorf("pack the link %q: %w", l.Name, err)
+			}
+		}
+		return nil
+	})
+}
+
+// answers reports whether a sandbox is there and usable: an empty transfer needs
+// no program of the image.
+func answers(ctx context.Context, s providers.Sandbox) bool {
+	return send(ctx, s, "/", func(*tar.Writer) error { return nil }) == nil
 }
 
 // openDirs makes directories that every user of the sandbox may write to. A

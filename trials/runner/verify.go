@@ -149,9 +149,13 @@ func (x *run) downloadVerifier(ctx context.Context, s providers.Sandbox) error {
 	if x.kwargs.autoMounting && s == x.sandbox {
 		return x.ownMounts(ctx)
 	}
-	tar, err := s.Download(ctx, verifierDir)
+	tar, err := download(ctx, s, verifierDir)
+	if providers.Is(err, providers.KindNotFound) && answers(ctx, s) {
+		x.rewardRefused = "; the tests removed " + verifierDir
+		return nil
+	}
 	if err != nil {
-		return fmt.Errorf("download %s: %w", verifierDir, err)
+		return err
 	}
 	defer tar.Close()
 	c := x.t.Config.Verifier
@@ -160,8 +164,9 @@ func (x *run) downloadVerifier(ctx context.Context, s providers.Sandbox) error {
 		Dir: "verifier", Keep: []string{path.Base(testOutput)},
 		Want: func(name string) bool { return want == nil || isRewardFile(name) || want(name) },
 	})
-	x.noteSkipped("verifier", got)
-	for _, skipped := range got.Skipped {
+	left := got.LeftOut()
+	x.noteLeftOut("verifier", left)
+	for _, skipped := range left {
 		if isRewardFile(skipped.Name) {
 			x.rewardRefused = fmt.Sprintf("; %s was left out: %s", skipped.Name, skipped.Reason)
 		}
@@ -200,7 +205,7 @@ func (x *run) replaceSandbox(ctx context.Context) (s providers.Sandbox, bundled 
 func (x *run) returnArtifact(ctx context.Context, s providers.Sandbox, a collectedArtifact) error {
 	host := x.t.Sink.Path(a.stored)
 	if a.dir {
-		return putBack(ctx, s, host, a.source)
+		return putBack(ctx, s, host, a.source, a.links...)
 	}
 	return uploadFile(ctx, s, host, a.source)
 }
