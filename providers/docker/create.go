@@ -282,7 +282,7 @@ func (s *sandbox) settle(ctx context.Context, img imageConfig) error {
 	select {
 	case <-ended:
 		return s.p.fail("create", s.spec.Name, s.explain(ctx, errors.New("the container ended")))
-	case <-errs: // it runs, or the engine will say at the next call
+	case <-errs: //nolint:errcheck // it runs, or the engine will say at the next call
 		return ctx.Err()
 	}
 }
