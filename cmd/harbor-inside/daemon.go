@@ -48,6 +48,8 @@ type daemon struct {
 	unclaimed   []string // ids of ended commands, oldest first
 	ports       map[string]*port
 	supervisors map[int]bool // pids of live supervisors
+
+	burial sync.Mutex // held while orphans are killed
 }
 
 func newDaemon(socket string) (*daemon, error) {
@@ -55,7 +57,7 @@ func newDaemon(socket string) (*daemon, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Orphans of a supervisor that was killed come to us, see buryOrphans.
+	// Orphans of a supervisor that was killed come to us, see bury.
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return nil, fmt.Errorf("become a reaper: %w", err)
 	}

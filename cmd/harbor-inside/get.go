@@ -106,9 +106,6 @@ func (p *packer) pack(src source) error {
 
 // contents packs the entries of dir, in the directory's own order.
 func (p *packer) contents(dir *os.File, prefix string, depth int) error {
-	if depth > maxDepth {
-		return fmt.Errorf("directories are nested deeper than %d", maxDepth)
-	}
 	for {
 		names, err := dir.Readdirnames(dirBatch)
 		for _, name := range names {
@@ -208,6 +205,9 @@ func (p *packer) file(dir *os.File, name, as string) error {
 	}
 	defer f.Close()
 	h := header(tar.TypeReg, as, st)
+	if st.Size > insideproto.MaxFile {
+		return p.skip(h, fmt.Sprintf("it has %d bytes, more than %d", st.Size, int64(insideproto.MaxFile)))
+	}
 	h.Size = st.Size
 	if err := p.tar.WriteHeader(h); err != nil {
 		return err
@@ -226,10 +226,20 @@ func (p *packer) directory(dir *os.File, name, as string, depth int) error {
 		return err
 	}
 	defer f.Close()
-	if err := p.tar.WriteHeader(header(tar.TypeDir, as+"/", st)); err != nil {
+	h := header(tar.TypeDir, as+"/", st)
+	if depth >= maxDepth {
+		return p.skip(h, fmt.Sprintf("directories are nested deeper than %d", maxDepth))
+	}
+	if err := p.tar.WriteHeader(h); err != nil {
 		return err
 	}
 	return p.contents(f, as, depth+1)
+}
+
+// skip lists an entry without its content, and says why.
+func (p *packer) skip(h *tar.Header, why string) error {
+	h.PAXRecords = map[string]string{insideproto.SkippedRecord: why}
+	return p.tar.WriteHeader(h)
 }
 
 func (p *packer) link(dir *os.File, name, as string, st *unix.Stat_t) error {

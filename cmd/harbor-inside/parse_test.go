@@ -91,6 +91,8 @@ func TestParseStat(t *testing.T) {
 		"9 (sh) S 7 9 9" + rest[4:]:   {pid: 9, ppid: 7, start: 4711},
 		"9 (a) Z 1 b) (c) Z 7" + rest: {pid: 9, ppid: 7, zombie: true, start: 4711},
 		"9 (line\nbreak) R 7" + rest:  {pid: 9, ppid: 7, start: 4711},
+		// Its first thread has ended, two others run.
+		"9 (half) Z 7" + strings.Replace(rest, " 1 0 4711", " 3 0 4711", 1): {pid: 9, ppid: 7, start: 4711},
 	} {
 		got, ok := parseStat(9, []byte(in))
 		if !ok || got != want {

@@ -37,6 +37,8 @@ func runSupervise([]string) (int, error) {
 		return 0, nil
 	}
 	startThreads(3)
+	// Before the command starts, which might kill us at once.
+	_ = insideproto.WriteRecord(control, insideproto.FrameAccepted, insideproto.Accepted{})
 	s := &supervision{control: control, killLeftovers: spec.KillLeftovers}
 	if s.main, err = startCommand(spec); err != nil {
 		s.failed(err)
@@ -62,11 +64,11 @@ type supervision struct {
 	leftovers     atomic.Int64  // that were killed
 	obeying       chan struct{} // closed when obey returns
 
-	mu     sync.Mutex // held while a child is taken, and while the process is replaced
-	report *insideproto.Exit
+	mu sync.Mutex // held while a child is taken, and while the process is replaced
 }
 
-// reap collects children until there are none, and reports the main one's end.
+// reap collects children until there are none. It reports the main one's end, and
+// then its own.
 func (s *supervision) reap() {
 	for {
 		err := unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WNOWAIT|unix.WALL, nil)
@@ -74,11 +76,7 @@ func (s *supervision) reap() {
 		case errors.Is(err, unix.EINTR):
 			continue
 		case err != nil: // ECHILD: no process of the command is left
-			if s.report != nil {
-				s.report.Leftovers = int(s.leftovers.Load())
-				s.report.Gone = true
-				s.send(*s.report)
-			}
+			s.send(insideproto.Exit{Leftovers: int(s.leftovers.Load()), Gone: true})
 			return
 		}
 		s.take()
@@ -94,14 +92,9 @@ func (s *supervision) take() {
 	if err != nil || pid != s.main {
 		return
 	}
-	exit := exitOf(status)
-	s.report = &exit
+	s.send(exitOf(status))
 	if s.killLeftovers && s.killing.CompareAndSwap(false, true) {
-		go killTrees(s.below, func() { s.leftovers.Add(1) })
-	}
-	if !s.killing.Load() {
-		s.send(exit)
-		s.report = nil
+		go killTrees(s.below, func(process) { s.leftovers.Add(1) }, nil)
 	}
 }
 
@@ -144,7 +137,7 @@ func (s *supervision) terminate(grace time.Duration) {
 	if grace > 0 {
 		s.ask(time.After(grace))
 	}
-	killTrees(s.below, func() {})
+	killTrees(s.below, func(process) {}, nil)
 }
 
 // ask sends SIGTERM once to every process, those too that were just being started,

@@ -51,7 +51,7 @@ func parseStat(pid int, stat []byte) (process, bool) {
 	if end < 0 {
 		return process{}, false
 	}
-	const state, ppid, start = 0, 1, 19 // fields behind the name
+	const state, ppid, threads, start = 0, 1, 17, 19 // fields behind the name
 	f := bytes.Fields(stat[end+1:])
 	if len(f) <= start {
 		return process{}, false
@@ -64,7 +64,8 @@ func parseStat(pid int, stat []byte) (process, bool) {
 	if err != nil {
 		return process{}, false
 	}
-	dead := f[state][0] == 'Z' || f[state][0] == 'X'
+	// A first thread that has ended shows as a zombie while others of the process run.
+	dead := (f[state][0] == 'Z' || f[state][0] == 'X') && (string(f[threads]) == "0" || string(f[threads]) == "1")
 	return process{pid: pid, ppid: parent, zombie: dead, start: ticks}, true
 }
 
@@ -111,26 +112,36 @@ func (p process) signal(sig syscall.Signal) bool {
 // killTrees kills the processes that choose finds in the process table, again and
 // again until it finds none. All are stopped before the first is killed, so that
 // none can start another one meanwhile. Each victim is announced once, before
-// anything is done to it.
-func killTrees(choose func([]process) []process, announce func()) {
+// anything is done to it. It reports whether none was left when over came; nil is
+// never.
+func killTrees(choose func([]process) []process, announce func(process), over <-chan time.Time) bool {
 	seen := map[process]bool{}
 	for wait := time.Millisecond; ; wait = min(2*wait, 100*time.Millisecond) {
 		victims := stopAll(choose, seen, announce)
 		if len(victims) == 0 {
-			return
+			return true
 		}
 		for _, p := range victims {
 			p.signal(syscall.SIGKILL)
 		}
-		<-time.After(wait)
+		select {
+		case <-over:
+			return false
+		case <-time.After(wait):
+		}
 	}
 }
 
+// maxStops bounds how often stopAll looks: victims that start others faster than
+// they are stopped also die by being killed.
+const maxStops = 16
+
 // stopAll stops what choose finds until a look finds nobody new.
-func stopAll(choose func([]process) []process, seen map[process]bool, announce func()) []process {
-	for {
+func stopAll(choose func([]process) []process, seen map[process]bool, announce func(process)) []process {
+	var found []process
+	for range maxStops {
 		fresh := false
-		found := choose(processes())
+		found = choose(processes())
 		for _, p := range found {
 			p.ppid = 0 // changes when a parent dies
 			if seen[p] {
@@ -138,11 +149,12 @@ func stopAll(choose func([]process) []process, seen map[process]bool, announce f
 			}
 			seen[p] = true
 			fresh = true
-			announce()
+			announce(p)
 			p.signal(syscall.SIGSTOP)
 		}
 		if !fresh {
-			return found
+			break
 		}
 	}
+	return found
 }

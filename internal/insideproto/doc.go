@@ -47,6 +47,15 @@ const (
 	MaxArgs = 6 << 20
 )
 
+// MaxFile is the size in bytes above which get does not send a file: a sparse one
+// costs nothing inside, and hours of zeros here.
+const MaxFile = 2 << 30
+
+// SkippedRecord is the PAX record of an entry that get lists without its content:
+// a regular file of Size 0, or a directory whose entries do not follow. Its value
+// says why, for people.
+const SkippedRecord = "HARBOR.skipped"
+
 // Windows of one command, in bytes.
 const (
 	// OutputWindow is how much output the companion keeps until the host

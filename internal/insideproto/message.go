@@ -68,7 +68,10 @@ type Exit struct {
 	Code      int  `json:"code"`
 	Signal    int  `json:"signal,omitempty"`
 	OOMKilled bool `json:"oomKilled,omitempty"`
-	Leftovers int  `json:"leftovers,omitempty"`
+	// Leftovers is how many processes were killed after the command's own ended, or
+	// in place of a supervisor that did not do it. The last resort against them, which
+	// kills everything in the sandbox, counts everything.
+	Leftovers int `json:"leftovers,omitempty"`
 	// Gone: no process of the command is left. Without it some live on.
 	Gone bool `json:"gone,omitempty"`
 }
