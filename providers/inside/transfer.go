@@ -99,8 +99,8 @@ func putAnswer(stream io.Reader) error {
 // Download packs path, see [providers.Sandbox]. Hard links are files of their own,
 // sockets are left out, times have whole seconds. A path that ends in a slash and
 // is a link is followed. Files larger than [insideproto.MaxFile] and directories
-nested too deep are listed empty, with a record [insideproto.SkippedRecord] that says
-why. ctx bounds the whole transfer.
+// nested too deep are listed empty, with a record [insideproto.SkippedRecord] that says
+// why. ctx bounds the whole transfer.
 func (s *Session) Download(ctx context.Context, path string) (io.ReadCloser, error) {
 	if path == "" {
 		return nil, s.wrap("download", insideproto.Refuse(insideproto.Invalid, "no path"))
