@@ -127,7 +127,7 @@ func TestFailures(t *testing.T) {
 		{PhaseVerifier, CauseRewardMissing, "", ExcRewardMissing, task},
 		{PhaseVerifier, CauseRewardEmpty, "", ExcRewardEmpty, task},
 		{PhaseVerifier, CauseRewardInvalid, "", ExcRewardInvalid, task},
-		{PhaseVerifier, CauseProvider, "RateLimited", ExcRuntime, infra},
+		{PhaseVerifier, CauseProvider, "RateLimited", ExcSandboxLost, infra},
 		{PhaseTeardown, CauseTimeout, "", ExcDeadline, harness},
 		{PhaseTeardown, CauseInternal, "", ExcHarness, harness},
 		{PhaseTeardown, "unheard-of", "", ExcHarness, harness},
