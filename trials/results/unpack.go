@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"harborgate/internal/insideproto"
 	"harborgate/trials"
 )
 
@@ -25,9 +26,6 @@ const (
 	maxLinks = 8 << 20
 	// maxReason bounds what a sandbox says about an entry, in bytes.
 	maxReason = 200
-	// skippedRecord is the PAX record of an entry that the sandbox could not send,
-	// and says why.
-	skippedRecord = "HARBOR.skipped"
 )
 
 // unpacker stores one tar stream. Every entry is a file or a directory of its
@@ -135,8 +133,8 @@ func (u *unpacker) refused(name string, hdr *tar.Header) string {
 		return "its name leads outside"
 	case len(name) > maxName:
 		return fmt.Sprintf("its name has %d bytes, more than %d", len(name), maxName)
-	case hdr.PAXRecords[skippedRecord] != "":
-		reason := hdr.PAXRecords[skippedRecord]
+	case hdr.PAXRecords[insideproto.SkippedRecord] != "":
+		reason := hdr.PAXRecords[insideproto.SkippedRecord]
 		return strings.ToValidUTF8(reason[:min(len(reason), maxReason)], "\uFFFD")
 	case notStored[hdr.Typeflag] != "":
 		return notStored[hdr.Typeflag]

@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"harborgate/internal/insideproto"
 	"harborgate/trials"
 )
 
@@ -146,8 +147,8 @@ func TestB079Archives(t *testing.T) {
 		"itself":          {[]entry{{name: ".", typ: tar.TypeDir}, {name: "./", typ: tar.TypeDir}}, files{}, nil},
 		"file called dot": {[]entry{{name: ".", body: "x"}, {name: "a", body: "1"}}, files{"a": "1"}, nil},
 		"nothing":         {nil, files{}, nil},
-		"not sent":        {[]entry{{name: "a", pax: map[string]string{skippedRecord: "it could not be read"}}, {name: "b", body: "1"}}, files{"b": "1"}, files{"a": "it could not be read"}},
-		"not sent, long":  {[]entry{{name: "a", typ: tar.TypeDir, pax: map[string]string{skippedRecord: strings.Repeat("é", 500)}}}, files{}, files{"a": "éé"}},
+		"not sent":        {[]entry{{name: "a", pax: map[string]string{insideproto.SkippedRecord: "it could not be read"}}, {name: "b", body: "1"}}, files{"b": "1"}, files{"a": "it could not be read"}},
+		"not sent, long":  {[]entry{{name: "a", typ: tar.TypeDir, pax: map[string]string{insideproto.SkippedRecord: strings.Repeat("é", 500)}}}, files{}, files{"a": "éé"}},
 		"long target":     {[]entry{{name: "l", typ: tar.TypeSymlink, link: strings.Repeat("x", 4097)}, {name: "e", typ: tar.TypeSymlink}}, files{}, files{"l": "4097 bytes", "e": "0 bytes"}},
 		"setuid":          {[]entry{{name: "a", body: "1", mode: 0o6777}}, files{"a": "1"}, nil},
 	} {

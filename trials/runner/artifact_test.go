@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"harborgate/providers"
+	"harborgate/providers/fake"
 	"harborgate/trials"
 )
 
@@ -166,6 +167,40 @@ func TestTestsThatRemoveTheirLogs(t *testing.T) {
 		wantFailure(t, res, trials.PhaseVerifier, trials.CauseRewardMissing, trials.BlameTask)
 		if got := res.ExceptionInfo.Message; !strings.Contains(got, "the tests removed /logs/verifier") {
 			t.Errorf("message %q", got)
+		}
+	}
+}
+
+// A sandbox that is gone has no such directory either, and is no fault of the tests.
+func TestMissingLogsOfASandboxOutOfReach(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	r.events.then = func(e trials.Event) {
+		if word(e) == "phase-start verifier" {
+			r.world.Inject(
+				fake.Fault{Op: fake.OpDownload, Match: "/logs/verifier", Effect: fake.Refuse, Kind: providers.KindNotFound},
+				fake.Fault{Op: fake.OpUpload, Effect: fake.Refuse, Kind: providers.KindNotFound},
+			)
+		}
+	}
+	res := r.run(t.Context())
+	want(t, res, "null", trials.ExcDownloadVerifier)
+	wantFailure(t, res, trials.PhaseVerifier, trials.CauseDownload, trials.BlameInfrastructure)
+}
+
+func TestStaysInside(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		source, name, target string
+		want                 bool
+	}{
+		{"/app/o", "l", "a", true}, {"/app/o", "l", ".", true}, {"/app/o", "l", "..", false}, {"/app/o", "d/l", "..", true},
+		{"/app/o", "d/l", "../../o/a", false}, {"/app/o", "d/l", "x/../../a", true}, {"/app/o", "l", "d/../../a", false},
+		{"/app/o", "l", "/app/o", true}, {"/app/o", "l", "/app/o/a", true}, {"/app/o", "l", "/app/other", false},
+		{"/app/o", "l", "/app/o/../x", false}, {"/app/o", "l", "/", false}, {"/app/o", "l", "//app//o//a", true}, {"/", "l", "/etc", true}, {"/", "l", "/", true},
+	} {
+		if got := staysInside(c.source, trials.Link{Name: c.name, Target: c.target}); got != c.want {
+			t.Errorf("%s in %s to %s: %v", c.name, c.source, c.target, got)
 		}
 	}
 }
