@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"harborgate/trials"
 )
 
@@ -79,5 +81,46 @@ func TestReadRefusesWhatIsNoFile(t *testing.T) {
 	}
 	if b, err := tr.Read("verifier/big", 101); err != nil || len(b) != 101 {
 		t.Errorf("%d bytes, %v", len(b), err)
+	}
+}
+
+// Links are told apart from what is lost, in the order of the stream, and count
+// against the limit of files.
+func TestLinksAreListed(t *testing.T) {
+	t.Parallel()
+	tr := newTrial(t, Limits{FileBytes: 10, TotalBytes: 10, Files: 3})
+	got, err := tr.Unpack(archiveOf(t,
+		entry{name: "./d/l", typ: tar.TypeSymlink, link: "../a"}, entry{name: "a", body: "1"}, entry{name: "../up", typ: tar.TypeSymlink, link: "a"},
+		entry{name: "abs", typ: tar.TypeSymlink, link: "/etc/passwd"}, entry{name: "unwanted", typ: tar.TypeSymlink, link: "a"},
+		entry{name: "unwanted", typ: tar.TypeFifo}, entry{name: "one too many", typ: tar.TypeSymlink, link: "a"},
+	), trials.Unpack{Dir: "agent", Want: func(name string) bool { return name != "unwanted" }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []trials.Link{{Name: "d/l", Target: "../a"}, {Name: "abs", Target: "/etc/passwd"}}
+	if diff := cmp.Diff(want, got.Links); diff != "" {
+		t.Errorf("links (-want +got):\n%s", diff)
+	}
+	skipped := []trials.Skipped{{Name: "../up", Reason: "its name leads outside"}, {Name: "one too many", Reason: "the trial has 3 files already"}}
+	if diff := cmp.Diff(skipped, got.Skipped); diff != "" {
+		t.Errorf("skipped (-want +got):\n%s", diff)
+	}
+	if n := len(got.LeftOut()); n != 4 {
+		t.Errorf("%d entries are left out: %v", n, got.LeftOut())
+	}
+}
+
+func TestMemoryOfLinksIsBounded(t *testing.T) {
+	t.Parallel()
+	tr := newTrial(t, DefaultLimits())
+	target := strings.Repeat("x", 4000)
+	const fit = maxLinks / 4001
+	entries := make([]entry, fit+2)
+	for i := range entries {
+		entries[i] = entry{name: "l", typ: tar.TypeSymlink, link: target}
+	}
+	got, err := tr.Unpack(archiveOf(t, entries...), trials.Unpack{Dir: "agent"})
+	if err != nil || len(got.Links) != fit || len(got.Skipped) != 2 {
+		t.Errorf("%d links, %d skipped, want %d and 2: %v", len(got.Links), len(got.Skipped), fit, err)
 	}
 }

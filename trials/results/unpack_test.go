@@ -178,32 +178,6 @@ func TestB079Archives(t *testing.T) {
 	}
 }
 
-// Links are told apart from what is lost, in the order of the stream, and count
-// against the limit of files.
-func TestLinksAreListed(t *testing.T) {
-	t.Parallel()
-	tr := newTrial(t, Limits{FileBytes: 10, TotalBytes: 10, Files: 3})
-	got, err := tr.Unpack(archiveOf(t,
-		entry{name: "./d/l", typ: tar.TypeSymlink, link: "../a"}, entry{name: "a", body: "1"}, entry{name: "../up", typ: tar.TypeSymlink, link: "a"},
-		entry{name: "abs", typ: tar.TypeSymlink, link: "/etc/passwd"}, entry{name: "unwanted", typ: tar.TypeSymlink, link: "a"},
-		entry{name: "unwanted", typ: tar.TypeFifo}, entry{name: "one too many", typ: tar.TypeSymlink, link: "a"},
-	), trials.Unpack{Dir: "agent", Want: func(name string) bool { return name != "unwanted" }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := []trials.Link{{Name: "d/l", Target: "../a"}, {Name: "abs", Target: "/etc/passwd"}}
-	if diff := cmp.Diff(want, got.Links); diff != "" {
-		t.Errorf("links (-want +got):\n%s", diff)
-	}
-	skipped := []trials.Skipped{{Name: "../up", Reason: "its name leads outside"}, {Name: "one too many", Reason: "the trial has 3 files already"}}
-	if diff := cmp.Diff(skipped, got.Skipped); diff != "" {
-		t.Errorf("skipped (-want +got):\n%s", diff)
-	}
-	if n := len(got.LeftOut()); n != 4 {
-		t.Errorf("%d entries are left out: %v", n, got.LeftOut())
-	}
-}
-
 func TestUnpackedModesAreHarmless(t *testing.T) {
 	t.Parallel()
 	tr := newTrial(t, DefaultLimits())
@@ -281,21 +255,6 @@ func TestListOfSkippedIsBounded(t *testing.T) {
 	last := got.Skipped[len(got.Skipped)-1]
 	if len(got.Skipped) != maxSkipped+1 || last.Reason != fmt.Sprintf("%d more entries", n-maxSkipped) {
 		t.Errorf("%d skipped, the last is %+v", len(got.Skipped), last)
-	}
-}
-
-func TestMemoryOfLinksIsBounded(t *testing.T) {
-	t.Parallel()
-	tr := newTrial(t, DefaultLimits())
-	target := strings.Repeat("x", 4000)
-	const fit = maxLinks / 4001
-	entries := make([]entry, fit+2)
-	for i := range entries {
-		entries[i] = entry{name: "l", typ: tar.TypeSymlink, link: target}
-	}
-	got, err := tr.Unpack(archiveOf(t, entries...), trials.Unpack{Dir: "agent"})
-	if err != nil || len(got.Links) != fit || len(got.Skipped) != 2 {
-		t.Errorf("%d links, %d skipped, want %d and 2: %v", len(got.Links), len(got.Skipped), fit, err)
 	}
 }
 
