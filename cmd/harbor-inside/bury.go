@@ -44,7 +44,7 @@ func (d *daemon) bury(supervisor int, urgent bool) (killed int, dead bool) {
 	// As PID 1 we reach everybody in the sandbox but ourselves with one call, during
 	// which nobody can fork: a fork bomb, which would start processes faster than
 	// we read the process table, holds still. So do the image's services and other
-	// commands, until the kill is done.
+	// commands, until the kill is done; then those too go on that were stopped before.
 	_ = unix.Kill(-1, syscall.SIGSTOP)
 	defer func() { _ = unix.Kill(-1, syscall.SIGCONT) }()
 	if killTrees(d.orphans, announce, time.After(buryFrozen)) {

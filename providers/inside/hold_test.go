@@ -78,6 +78,24 @@ func TestSupervisorKilledIsACrashOfTheCommand(t *testing.T) {
 	}
 }
 
+// TestKillHoldsBehindAHiddenProcessTable: with the rights to mount, root hides its
+// processes from the daemon. They die all the same, but nobody can vouch for it.
+func TestKillHoldsBehindAHiddenProcessTable(t *testing.T) {
+	t.Parallel()
+	c := start(t, []string{"--privileged"})
+	s, err := inside.Open(t.Context(), inside.Options{Dial: c.Dial, RedialFor: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	mark := "HG_MARK=" + rand()
+	_, err = s.Exec(t.Context(), sh("export "+mark+"; setsid sleep 1000 & mount -t tmpfs none /proc && kill -9 $PPID; sleep 1000"))
+	wantKind(t, err, providers.KindUnavailable)
+	if left := marked(t, mark); len(left) > 0 {
+		t.Errorf("%v live on", left)
+	}
+}
+
 func TestKillHoldsAgainstALargeForkBomb(t *testing.T) {
 	t.Parallel()
 	c := start(t, []string{"--pids-limit", "600"}, "--", "/.hg/harbor-inside", "keepalive")
