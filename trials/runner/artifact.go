@@ -73,6 +73,10 @@ func (x *run) collectOne(ctx context.Context, a trials.ArtifactConfig, e *manife
 // openArtifact finds out what an artifact is without any program of the image:
 // only a directory, or a link to one, can be had with a slash at its end.
 func (x *run) openArtifact(ctx context.Context, source string) (tar io.ReadCloser, dir bool, err error) {
+	if source == artifactsDir { // we made it; what an agent put in its place is not followed
+		tar, err = download(ctx, x.sandbox, source)
+		return tar, true, err
+	}
 	tar, err = download(ctx, x.sandbox, strings.TrimSuffix(source, "/")+"/")
 	switch providers.KindOf(err) {
 	case providers.KindNotFound, providers.KindInvalid: // no directory, or links in a circle
