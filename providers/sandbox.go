@@ -93,7 +93,8 @@ type ExitStatus struct {
 	// OOMKilled is set when the kernel killed a process of the sandbox for
 	// memory while the command ran, whatever the command's own status.
 	OOMKilled bool
-	// Leftovers is how many processes of the command KillLeftovers killed.
+	// Leftovers is how many processes of the command were killed after it ended:
+	// by KillLeftovers, or because it did away with its own supervision.
 	Leftovers int
 	// DroppedBytes of output were lost because the session was broken for long.
 	DroppedBytes int64
