@@ -172,6 +172,9 @@ func (s *jobState) apply(e trials.Event) string {
 		s.done--
 		return s.line(e, "%s: try %d failed with %s, again in %s", e.Trial, e.Try, d.Exception, ms(d.WaitMS))
 	case trials.EventNote:
+		if e.Trial == "" {
+			return s.line(e, "%s", d.Message)
+		}
 		return s.line(e, "%s: %s", e.Trial, d.Message)
 	case trials.EventEnd:
 		return s.end(e, d)

@@ -146,7 +146,7 @@ func (j *Job) Run(ctx context.Context) (Summary, error) {
 	go func() { locked <- j.writeLock() }()
 	limits := j.app.Host.Providers[j.provider.Info().Name].Limits
 	unstarted, err := scheduler.Run(ctx, scheduler.Options{
-		MaxTrials: j.Plan.Config.NConcurrentTrials, MaxBuilds: max(limits.Builds, maxBuilds), Budget: j.budget(ctx),
+		MaxTrials: j.parallel(), MaxBuilds: max(limits.Builds, maxBuilds), Budget: j.budget(ctx),
 		Pools: j.pools(), Runner: tries{j}, Readiness: j, Shares: shares.NewLocal(limits.Sandboxes),
 	}, j.schedule())
 	j.runner.Wait()
