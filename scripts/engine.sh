@@ -30,6 +30,18 @@ ours() {
   [[ $(identity "$pid") == "$born" ]] && echo "$pid"
 }
 
+# clear_stale removes pid files of engines that were killed: a dead process that
+# nobody has reaped, or another one with its pid, keeps dockerd from starting.
+clear_stale() {
+  local file pid name state
+  for file in /var/run/docker.pid /var/run/docker/containerd/containerd.pid; do
+    pid=$(cat "$file" 2>/dev/null) || continue
+    name=$(cat "/proc/$pid/comm" 2>/dev/null || true)
+    state=$(sed -n 's/^State:[[:space:]]*\(.\).*/\1/p' "/proc/$pid/status" 2>/dev/null || true)
+    if [[ $state == Z || ( $name != dockerd && $name != containerd ) ]]; then rm -f "$file"; fi
+  done
+}
+
 wait_for_answer() { # seconds
   local end=$((SECONDS + $1))
   until answers >/dev/null; do
@@ -45,6 +57,7 @@ start() {
   fi
   mkdir -p "$state"
   # A session of its own, so that Ctrl-C in this terminal does not end it.
+  clear_stale
   setsid dockerd >>"$log" 2>&1 </dev/null &
   local pid=$!
   echo "$pid $(identity "$pid")" >"$pidfile"
