@@ -21,7 +21,8 @@ die() { say "$*"; exit 1; }
 answers() { timeout 20 docker version --format '{{.Server.Version}}' 2>/dev/null; }
 
 # identity tells a process from a later one with the same pid: its start time.
-identity() { cut -d' ' -f22 "/proc/$1/stat" 2>/dev/null; }
+# A dead one that nobody has reaped has none.
+identity() { awk '{ sub(/.*\) /, ""); if ($1 != "Z") print $20 }' "/proc/$1/stat" 2>/dev/null; }
 
 # ours prints the pid of the engine that an earlier run started, if it still runs.
 ours() {
