@@ -62,6 +62,7 @@ func newDaemon(socket string) (*daemon, error) {
 		return nil, fmt.Errorf("become a reaper: %w", err)
 	}
 	tuneDaemon()
+	catchSignals()
 	return &daemon{
 		boot:        rand.Text(),
 		patience:    insideproto.HandshakeTimeout,
@@ -75,6 +76,14 @@ func newDaemon(socket string) (*daemon, error) {
 		ports:       map[string]*port{},
 		supervisors: map[int]bool{},
 	}, nil
+}
+
+// catchSignals takes the effect from the signals that end or stop a process. They
+// are not ignored, because children inherit that. The last four the runtime leaves
+// as it finds them, and whatever started the engine may ignore them.
+func catchSignals() {
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE, syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT,
+		syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU, syscall.SIGCONT)
 }
 
 // trimAfter is how long after the last start what starting took is returned.
@@ -120,8 +129,6 @@ func startThreads(n int) {
 func (d *daemon) serve(end <-chan int) (int, error) {
 	stop := make(chan os.Signal, 1)
 	signal.Notify(stop, syscall.SIGTERM)
-	// Not ignored, because children inherit that, but without effect.
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE, syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT)
 	children := make(chan os.Signal, 1)
 	signal.Notify(children, syscall.SIGCHLD)
 	go d.accept()

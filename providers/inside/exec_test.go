@@ -16,6 +16,7 @@ import (
 
 	"harborgate/providers"
 	"harborgate/providers/inside"
+	"harborgate/providers/inside/insidetest"
 )
 
 func TestExecStatusAndOutput(t *testing.T) {
@@ -44,6 +45,18 @@ func TestExecStatusAndOutput(t *testing.T) {
 				t.Errorf("got %+v, want %+v", got, c.want)
 			}
 		})
+	}
+}
+
+// Whoever started the engine may ignore signals, and a container inherits that: a
+// server that is started without job control is born with SIGTSTP ignored.
+func TestIgnoredSignalsOfTheEngineReachNoCommand(t *testing.T) {
+	t.Parallel()
+	c := insidetest.Start(t)
+	c.Under = []string{"sh", "-c", `trap '' HUP INT QUIT PIPE TERM CONT TSTP TTIN TTOU USR1 CHLD XFSZ; exec "$@"`, "sh"}
+	got := run(t, c.Open(t, inside.Options{}), sh("grep ^SigIgn: /proc/self/status | tr -d '\t 0'"))
+	if want := (result{out: "SigIgn:\n"}); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 	"testing"
@@ -67,7 +68,9 @@ func build() (string, error) {
 // Companion is a daemon of this host, for one test.
 type Companion struct {
 	Binary string
-	name   string
+	// Under is put before the command that connects, as in "env -i"; for [Companion.Dial].
+	Under []string
+	name  string
 }
 
 // Start prepares a companion under a name of its own. Its first connection starts
@@ -125,7 +128,8 @@ func peer(conn *net.UnixConn) (int, error) {
 
 // Dial opens a session's stream. It is an [inside.Dial].
 func (c *Companion) Dial(ctx context.Context) (io.ReadWriteCloser, error) {
-	return Command(exec.CommandContext(context.WithoutCancel(ctx), c.Binary, "connect", "--socket", c.name, "--lease", "1m"))
+	args := slices.Concat(c.Under, []string{c.Binary, "connect", "--socket", c.name, "--lease", "1m"})
+	return Command(exec.CommandContext(context.WithoutCancel(ctx), args[0], args[1:]...))
 }
 
 // Command starts cmd and returns its standard input and output as one stream.
