@@ -3,11 +3,49 @@ package scheduler
 import (
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 )
+
+// of makes a state of the fields that a case gives: limits, trials as they stand
+// and builds as they stand.
+func of(s state) *state {
+	all := make([]Trial, len(s.trials))
+	for i, e := range s.trials {
+		all[i] = e.Trial
+	}
+	out := newState(Options{MaxTrials: s.maxTrials, MaxBuilds: s.maxBuilds, Budget: s.budget, Pools: s.pools}, all, start)
+	for key, b := range s.builds {
+		if b != buildNeeded {
+			out.buildStarted(key)
+		}
+		if b == buildFinished {
+			out.buildEnded(key)
+		}
+	}
+	for i, e := range s.trials {
+		if e.status == waiting && e.notBefore.IsZero() {
+			continue
+		}
+		queue := out.ready[e.class()]
+		at := slices.Index(queue, i)
+		queue[0], queue[at] = i, queue[0]
+		out.tryStarted(i)
+		slices.Sort(out.ready[e.class()])
+		if e.status == done {
+			out.tryEnded(i)
+		}
+		if !e.notBefore.IsZero() {
+			out.trySlept(i, e.notBefore)
+		}
+	}
+	out.stopped, out.refused = s.stopped, s.refused
+	return out
+}
 
 var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
@@ -75,8 +113,10 @@ func TestPlace(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			got := place(&c.state, start.Add(c.at))
-			if diff := cmp.Diff(c.want, got, cmp.AllowUnexported(work{})); diff != "" {
+			s := of(c.state)
+			s.wake(start.Add(c.at))
+			got := place(s, start.Add(c.at))
+			if diff := cmp.Diff(c.want, got, cmp.AllowUnexported(work{}), cmpopts.EquateEmpty()); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -96,23 +136,24 @@ func TestPlaceProperties(t *testing.T) {
 			if step > 10_000 {
 				t.Fatalf("seed %d: no progress", seed)
 			}
-			w := place(&s, now)
-			for _, k := range w.builds {
+			s.wake(now)
+			w := place(s, now)
+			for _, k := range slices.Clone(w.builds) {
 				if s.builds[k] != buildNeeded {
 					t.Fatalf("seed %d: build %s started twice", seed, k)
 				}
-				s.builds[k] = buildRunning
+				s.buildStarted(k)
 			}
 			for _, i := range w.tries {
 				e := &s.trials[i]
 				if e.status != waiting || now.Before(e.notBefore) {
 					t.Fatalf("seed %d: trial %d started while %v", seed, i, e.status)
 				}
-				e.status = running
+				s.tryStarted(i)
 				started[i]++
 			}
-			checkBounds(t, seed, &s)
-			now = advance(r, &s, w, now)
+			checkBounds(t, seed, s)
+			now = advance(r, s, w, now)
 		}
 		for i, n := range started {
 			if n == 0 {
@@ -122,7 +163,7 @@ func TestPlaceProperties(t *testing.T) {
 	}
 }
 
-func randomState(r *rand.Rand) state {
+func randomState(r *rand.Rand) *state {
 	s := state{
 		maxTrials: 1 + r.IntN(6), maxBuilds: 1 + r.IntN(3), budget: Resources{CPUs: float64(r.IntN(5)), MemoryMiB: int64(r.IntN(4000))},
 		builds: map[string]buildStatus{}, pools: map[string]int{"p": 1 + r.IntN(3)},
@@ -136,12 +177,15 @@ func randomState(r *rand.Rand) state {
 		}
 		s.trials = append(s.trials, e)
 	}
-	return s
+	return of(s)
 }
 
 func checkBounds(t *testing.T, seed uint64, s *state) {
 	t.Helper()
-	u := s.inUse()
+	u := counted(s)
+	if diff := cmp.Diff(u, s.use, cmp.AllowUnexported(usage{}), cmpopts.IgnoreMapEntries(func(_ string, n int) bool { return n == 0 })); diff != "" {
+		t.Fatalf("seed %d: what is in use: %s", seed, diff)
+	}
 	switch {
 	case u.trials > s.maxTrials:
 		t.Fatalf("seed %d: %d trials at once", seed, u.trials)
@@ -149,9 +193,25 @@ func checkBounds(t *testing.T, seed uint64, s *state) {
 		t.Fatalf("seed %d: %d builds at once", seed, u.builds)
 	case u.pools["p"] > s.pools["p"]:
 		t.Fatalf("seed %d: %d of pool p", seed, u.pools["p"])
-	case u.trials > 1 && s.budget.CPUs > 0 && u.res.CPUs > s.budget.CPUs && withCPU(s) > 1:
-		t.Fatalf("seed %d: %v CPUs of %v", seed, u.res.CPUs, s.budget.CPUs)
+	case u.trials > 1 && s.budget.CPUs > 0 && u.milliCPUs > milli(s.budget.CPUs) && withCPU(s) > 1:
+		t.Fatalf("seed %d: %v mCPUs of %v", seed, u.milliCPUs, s.budget.CPUs)
 	}
+}
+
+// counted takes stock afresh.
+func counted(s *state) usage {
+	u := usage{pools: map[string]int{}}
+	for i := range s.trials {
+		if s.trials[i].status == running {
+			u.add(&s.trials[i])
+		}
+	}
+	for _, b := range s.builds {
+		if b == buildRunning {
+			u.builds++
+		}
+	}
+	return u
 }
 
 // withCPU counts running trials that declare CPUs.
@@ -168,17 +228,17 @@ func withCPU(s *state) (n int) {
 func advance(r *rand.Rand, s *state, w work, now time.Time) time.Time {
 	for k, b := range s.builds {
 		if b == buildRunning && r.IntN(2) == 0 {
-			s.builds[k] = buildFinished
+			s.buildEnded(k)
 		}
 	}
 	for i := range s.trials {
 		e := &s.trials[i]
-		if e.status != running || r.IntN(3) > 0 {
-			continue
-		}
-		e.status = done
-		if e.tries++; e.tries < 3 && r.IntN(4) == 0 {
-			e.status, e.notBefore, e.queued = waiting, now.Add(time.Second), now.Add(time.Second)
+		switch {
+		case e.status != running || r.IntN(3) > 0:
+		case e.tries < 3 && r.IntN(4) == 0:
+			s.trySlept(i, now.Add(time.Second))
+		default:
+			s.tryEnded(i)
 		}
 	}
 	if !w.wake.IsZero() && r.IntN(2) == 0 {
@@ -187,15 +247,34 @@ func advance(r *rand.Rand, s *state, w work, now time.Time) time.Time {
 	return now.Add(time.Duration(r.IntN(1000)) * time.Millisecond)
 }
 
-func BenchmarkPlace10000(b *testing.B) {
-	s := state{maxTrials: 100, maxBuilds: 2}
-	for range 10_000 {
-		s.trials = append(s.trials, waits("t"))
-	}
-	for i := range 99 {
-		s.trials[i].status = running
-	}
-	for b.Loop() {
-		place(&s, start)
+// BenchmarkJob is the bookkeeping of a whole job; per trial it must not grow with
+// the job.
+func BenchmarkJob(b *testing.B) {
+	for _, n := range []int{1000, 10_000, 100_000} {
+		b.Run(strconv.Itoa(n), func(b *testing.B) {
+			all := make([]Trial, n)
+			for i := range all {
+				all[i] = Trial{Name: "t", Builds: []string{strconv.Itoa(i / 4)}, Needs: Resources{CPUs: float64(i % 3)}}
+			}
+			for b.Loop() {
+				s := newState(Options{MaxTrials: 100, MaxBuilds: 2, Budget: Resources{CPUs: 50}}, all, start)
+				for running := []int(nil); s.left > 0; {
+					w := place(s, start)
+					for _, k := range slices.Clone(w.builds) {
+						s.buildStarted(k)
+						s.buildEnded(k)
+					}
+					for _, i := range w.tries {
+						s.tryStarted(i)
+					}
+					running = append(running, w.tries...)
+					if len(running) > 0 {
+						s.tryEnded(running[0])
+						running = running[1:]
+					}
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*n), "ns/trial")
+		})
 	}
 }

@@ -10,6 +10,7 @@ package scheduler
 
 import (
 	"context"
+	"slices"
 	"time"
 )
 
@@ -77,20 +78,7 @@ type Options struct {
 // Run runs all trials of a job and returns when none is left, or when ctx ended
 // and all that ran has stopped. It returns how many trials never started.
 func Run(ctx context.Context, o Options, trials []Trial) (unstarted int, err error) {
-	l := &loop{
-		opt: o, finished: make(chan completion), built: make(chan string),
-		state: state{
-			builds: map[string]buildStatus{}, pools: o.Pools, budget: o.Budget,
-			maxTrials: max(o.MaxTrials, 1), maxBuilds: max(o.MaxBuilds, 1),
-		},
-	}
-	now := time.Now()
-	for _, t := range trials {
-		l.state.trials = append(l.state.trials, entry{Trial: t, queued: now})
-		for _, k := range t.Builds {
-			l.state.builds[k] = buildNeeded
-		}
-	}
+	l := &loop{opt: o, finished: make(chan completion), built: make(chan string), state: newState(o, trials, time.Now())}
 	err = l.run(ctx)
 	for i := range l.state.trials {
 		if l.state.trials[i].tries == 0 {
@@ -103,7 +91,7 @@ func Run(ctx context.Context, o Options, trials []Trial) (unstarted int, err err
 // loop is the owner of the state. Only its goroutine touches it.
 type loop struct {
 	opt      Options
-	state    state
+	state    *state
 	active   int // goroutines that will report
 	finished chan completion
 	built    chan string
@@ -120,9 +108,11 @@ func (l *loop) run(ctx context.Context) error {
 	defer timer.Stop()
 	ended := ctx.Done()
 	for {
-		w := place(&l.state, time.Now())
+		now := time.Now()
+		l.state.wake(now)
+		w := place(l.state, now)
 		l.start(ctx, w)
-		if l.active == 0 && (l.state.stopped || !l.waiting()) {
+		if l.active == 0 && (l.state.stopped || l.state.left == 0) {
 			return l.err
 		}
 		if !w.wake.IsZero() {
@@ -134,7 +124,7 @@ func (l *loop) run(ctx context.Context) error {
 			l.settle(c)
 		case key := <-l.built:
 			l.active--
-			l.state.builds[key] = buildFinished
+			l.state.buildEnded(key)
 		case <-l.opt.Shares.Freed():
 			l.state.refused = false
 		case <-timer.C:
@@ -144,18 +134,9 @@ func (l *loop) run(ctx context.Context) error {
 	}
 }
 
-func (l *loop) waiting() bool {
-	for i := range l.state.trials {
-		if l.state.trials[i].status != done {
-			return true
-		}
-	}
-	return false
-}
-
 func (l *loop) start(ctx context.Context, w work) {
-	for _, key := range w.builds {
-		l.state.builds[key] = buildRunning
+	for _, key := range slices.Clone(w.builds) {
+		l.state.buildStarted(key)
 		l.active++
 		go func() {
 			l.opt.Readiness.Build(ctx, key)
@@ -184,8 +165,7 @@ func (l *loop) startTry(ctx context.Context, i int) bool {
 		l.state.refused = true
 		return false
 	}
-	t.status = running
-	t.tries++
+	l.state.tryStarted(i)
 	a := Assignment{Trial: i, Try: t.tries, Waited: time.Since(t.queued)}
 	l.active++
 	go func() {
@@ -197,12 +177,9 @@ func (l *loop) startTry(ctx context.Context, i int) bool {
 }
 
 func (l *loop) settle(c completion) {
-	t := &l.state.trials[c.trial]
-	if !c.outcome.Retry || l.state.stopped {
-		t.status = done
-		return
+	if c.outcome.Retry && !l.state.stopped {
+		l.state.trySlept(c.trial, time.Now().Add(c.outcome.Pause))
+	} else {
+		l.state.tryEnded(c.trial)
 	}
-	t.status = waiting
-	t.notBefore = time.Now().Add(c.outcome.Pause)
-	t.queued = t.notBefore
 }
