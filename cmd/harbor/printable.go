@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"strconv"
 	"strings"
 	"unicode"
@@ -21,6 +22,17 @@ func printable(s string) string {
 		}
 		return -1
 	}, visible(s))
+}
+
+// printableWriter lets nothing through that a terminal would obey. What is written
+// at once must be whole characters.
+type printableWriter struct{ to io.Writer }
+
+func (w printableWriter) Write(b []byte) (int, error) {
+	if _, err := io.WriteString(w.to, visible(string(b))); err != nil {
+		return 0, err
+	}
+	return len(b), nil
 }
 
 // visible writes escape characters as Go would.

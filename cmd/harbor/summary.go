@@ -18,24 +18,14 @@ import (
 // reportOf is what --json prints as the report of a job: a stats.Report.
 func reportOf(s app.Summary) any { return numbersOf(s) }
 
-func numbersOf(s app.Summary) stats.Report {
-	plan := stats.Plan{Trials: s.Planned, ByKey: s.ByKey}
-	end := s.Result.FinishedAt
-	if end == nil {
-		end = s.Result.UpdatedAt
-	}
-	if begin := s.Result.StartedAt; begin != nil && end != nil {
-		plan.Wall = end.Sub(begin.Time)
-	}
-	return stats.New(s.Trials, plan)
-}
+func numbersOf(s app.Summary) stats.Report { return stats.New(s.Trials, planOf(s)) }
 
 // writeSummary prints the numbers of a job, also of one that still runs: a block
 // for each data set and arm, then whose fault it was that verdicts are missing. It
 // is made for 80 columns and for logs. No mean stands without the number of its
 // verdicts and of the trials that were planned.
 func writeSummary(w io.Writer, s app.Summary) {
-	p := summary{w: w, job: s.Result, report: numbersOf(s)}
+	p := summary{w: printableWriter{w}, job: s.Result, report: numbersOf(s)}
 	if len(p.report.Rows) > 1 {
 		p.overview()
 	}
@@ -110,6 +100,10 @@ func (p *summary) broken(label string, indent int, separator string, parts []str
 // overview compares the rows at a glance.
 func (p *summary) overview() {
 	p.section(fmt.Sprintf("%d arms and data sets", len(p.report.Rows)))
+	width := titleWidth
+	if p.report.Suspect > 0 {
+		width -= suspectWidth
+	}
 	w := tabwriter.NewWriter(p.w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "  \tMEAN\t95 % INTERVAL\tCOVERAGE")
 	for i := range p.report.Rows {
@@ -118,7 +112,11 @@ func (p *summary) overview() {
 		if c := r.Main(); c != nil {
 			mean, interval = c.Text(), c.Interval.Text()
 		}
-		fmt.Fprintf(w, "  %s\t%s\t%s\t%s\n", ending(r.Title()), mean, interval, r.Words()[0])
+		coverage := r.Words()[0]
+		if r.Suspect > 0 {
+			coverage += fmt.Sprintf(", %d suspect", r.Suspect)
+		}
+		fmt.Fprintf(w, "  %s\t%s\t%s\t%s\n", ending(r.Title(), width), mean, interval, coverage)
 	}
 	_ = w.Flush() // as with every print here: when it fails, nobody reads any more
 }
@@ -126,10 +124,13 @@ func (p *summary) overview() {
 // titleWidth is what the numbers of the overview leave of a line.
 const titleWidth = 28
 
+// suspectWidth is what the number of suspect verdicts takes of it.
+const suspectWidth = 11
+
 // ending keeps the end of a long title: the model tells rows apart best.
-func ending(title string) string {
-	if r := []rune(title); len(r) > titleWidth {
-		return "…" + string(r[len(r)-titleWidth+1:])
+func ending(title string, width int) string {
+	if r := []rune(title); len(r) > width {
+		return "…" + string(r[len(r)-width+1:])
 	}
 	return title
 }

@@ -79,6 +79,8 @@ func summaries() map[string]app.Summary {
 		"arms":              arms(),
 		"interrupted":       interrupted(),
 	}
+	out["suspect-arms"] = summaryOf(3, suspect(finished("a", 1, "reward", 1.0), "command_not_found"),
+		by(finished("a", 1, "reward", 0.5), "claude-code", "opus-4-5-with-a-very-long-name", "tasks"), by(finished("b", 1, "reward", 0.0), "nop", "", "tasks"))
 	running := summaryOf(4, finished("a", 1, "reward", 1.0), finished("b", 1, "reward", 0.0))
 	running.Result.FinishedAt = nil
 	out["running"] = running

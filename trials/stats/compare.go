@@ -17,15 +17,17 @@ const (
 
 // Side is one arm of a comparison.
 type Side struct {
-	Name   string
-	Trials []Trial // the last try of each; several data sets may be mixed
+	Name    string
+	Trials  []Trial // the last try of each; several data sets may be mixed
+	Pending []Trial // planned, without a result; only their task and row count
 }
 
 // Comparing says how arms are compared.
 type Comparing struct {
-	RewardKey string // "" is each verdict's own main value
-	Baseline  string // the arm that all others are held against; "" is all pairs
-	Seed      uint64 // of drawn permutations
+	RewardKey      string // "" is each verdict's own main value
+	Baseline       string // the arm that all others are held against; "" is all pairs
+	ExcludeSuspect bool   // suspect verdicts are none
+	Seed           uint64 // of drawn permutations
 }
 
 // Comparison is B minus A over the tasks that have a verdict in both.
@@ -34,16 +36,25 @@ type Comparison struct {
 	B string `json:"b"`
 
 	Pairs int `json:"n"` // tasks
-	// LostA and LostB are tasks that fell out, by why that side has no verdict (its
-	// last attempt, when there were several): a blame, "cancelled", "no_verdict", or
-	// "absent" when it has no result. A task that neither side has is in both.
-	LostA map[string]int `json:"lost_a"`
-	LostB map[string]int `json:"lost_b"`
+	// FellOut are tasks that at least one side has no verdict of. LostA and LostB
+	// count them by why that side has none (its last attempt, when there were
+	// several): a blame, "cancelled", "no_verdict", "suspect" when those are excluded,
+	// "pending", or "absent" when it was not planned. A task that neither side has is
+	// in both.
+	FellOut []FellOut      `json:"fell_out"`
+	LostA   map[string]int `json:"lost_a"`
+	LostB   map[string]int `json:"lost_b"`
+	// SuspectA and SuspectB are suspect verdicts among those that are compared.
+	SuspectA int `json:"suspect_a"`
+	SuspectB int `json:"suspect_b"`
+	// Unlike are conditions that differ where both sides have results.
+	Unlike []Unlike `json:"unlike"`
 
 	MeanA      *float64 `json:"mean_a"` // over the pairs
 	MeanB      *float64 `json:"mean_b"`
 	Difference *float64 `json:"difference"` // null without pairs
-	// Interval is null when the differences show no spread.
+	// Interval is null when the differences show no spread. It is cut to -1 and 1
+	// where rewards are within 0 and 1.
 	Interval *Interval `json:"interval"`
 
 	Test  string   `json:"test"`
@@ -57,6 +68,14 @@ type Comparison struct {
 	Detectable *float64 `json:"detectable"`
 
 	Tasks []Pair `json:"tasks"` // the largest difference first
+}
+
+// FellOut is a task that cannot be compared.
+type FellOut struct {
+	Dataset string `json:"dataset"`
+	Task    string `json:"task"`
+	A       string `json:"a,omitempty"` // why that side has no verdict; absent when it has one
+	B       string `json:"b,omitempty"`
 }
 
 // Pair is a task with the means over its attempts.
@@ -78,8 +97,9 @@ func Compare(sides []Side, how Comparing) ([]Comparison, error) {
 		return nil, err
 	}
 	results := make([]map[taskKey]*outcome, len(sides))
+	key := keyFor(sides)
 	for i, s := range sides {
-		results[i] = outcomes(s.Trials, how.RewardKey)
+		results[i] = outcomes(s, how, key)
 	}
 	out := make([]Comparison, 0, len(pairs))
 	var ps []float64
@@ -130,27 +150,66 @@ func compareTasks(a, b taskKey) int {
 	return cmp.Or(cmp.Compare(a.dataset, b.dataset), cmp.Compare(a.task, b.task))
 }
 
-// outcome is what a side has of a task.
-type outcome struct {
-	rewards []float64
-	lost    string // why there are none
+// keyFor is how tasks are told apart: by name where every side has each name in one
+// data set only, so that a copy of a data set can be compared with the original.
+func keyFor(sides []Side) func(*Trial) taskKey {
+	for _, s := range sides {
+		datasets := map[string]string{}
+		for _, t := range s.Trials {
+			if first, seen := datasets[t.Task]; seen && first != t.Row.Dataset {
+				return func(t *Trial) taskKey { return taskKey{t.Row.Dataset, t.Task} }
+			}
+			datasets[t.Task] = t.Row.Dataset
+		}
+	}
+	return func(t *Trial) taskKey { return taskKey{"", t.Task} }
 }
 
-func outcomes(all []Trial, key string) map[taskKey]*outcome {
+// outcome is what a side has of a task.
+type outcome struct {
+	dataset  string
+	rewards  []float64
+	suspect  int    // of the rewards
+	lost     string // why there are none
+	settings map[string][]string
+}
+
+func outcomes(s Side, how Comparing, key func(*Trial) taskKey) map[taskKey]*outcome {
 	out := map[taskKey]*outcome{}
-	for i := range all {
-		t := &all[i]
-		k := taskKey{t.Row.Dataset, t.Task}
+	of := func(t *Trial) *outcome {
+		k := key(t)
 		if out[k] == nil {
-			out[k] = &outcome{}
+			out[k] = &outcome{dataset: t.Row.Dataset, lost: lostPending, settings: map[string][]string{}}
 		}
-		if x, ok := reward(t, key); ok {
-			out[k].rewards = append(out[k].rewards, x)
-			continue
-		}
-		out[k].lost = lostBy(t)
+		return out[k]
+	}
+	for i := range s.Pending {
+		of(&s.Pending[i])
+	}
+	for i := range s.Trials {
+		of(&s.Trials[i]).add(&s.Trials[i], how)
 	}
 	return out
+}
+
+func (o *outcome) add(t *Trial, how Comparing) {
+	for _, x := range t.Settings {
+		if values := o.settings[x.Name]; !slices.Contains(values, x.Value) {
+			o.settings[x.Name] = slices.Sorted(slices.Values(append(values, x.Value)))
+		}
+	}
+	x, ok := reward(t, how.RewardKey)
+	switch {
+	case !ok:
+		o.lost = lostBy(t)
+	case t.Suspect && how.ExcludeSuspect:
+		o.lost = lostSuspect
+	default:
+		o.rewards = append(o.rewards, x)
+		if t.Suspect {
+			o.suspect++
+		}
+	}
 }
 
 func reward(t *Trial, key string) (float64, bool) {
@@ -165,6 +224,8 @@ func reward(t *Trial, key string) (float64, bool) {
 const (
 	lostCancelled = "cancelled"
 	lostNoVerdict = "no_verdict"
+	lostSuspect   = "suspect"
+	lostPending   = "pending"
 	lostAbsent    = "absent"
 )
 
@@ -179,19 +240,25 @@ func lostBy(t *Trial) string {
 }
 
 func compare(a, b map[taskKey]*outcome, seed uint64) Comparison {
-	c := Comparison{LostA: map[string]int{}, LostB: map[string]int{}, Tasks: []Pair{}}
+	c := Comparison{LostA: map[string]int{}, LostB: map[string]int{}, Tasks: []Pair{}, FellOut: []FellOut{}, Unlike: unlike(a, b)}
 	for _, k := range union(a, b) {
 		x, y := found(a[k]), found(b[k])
 		if len(x.rewards) > 0 && len(y.rewards) > 0 {
-			c.Tasks = append(c.Tasks, newPair(k, x.rewards, y.rewards))
+			c.Tasks = append(c.Tasks, newPair(taskKey{x.dataset, k.task}, x.rewards, y.rewards))
+			c.SuspectA += x.suspect
+			c.SuspectB += y.suspect
 			continue
 		}
+		out := FellOut{Dataset: cmp.Or(x.dataset, y.dataset), Task: k.task}
 		if len(x.rewards) == 0 {
+			out.A = x.lost
 			c.LostA[x.lost]++
 		}
 		if len(y.rewards) == 0 {
+			out.B = y.lost
 			c.LostB[y.lost]++
 		}
+		c.FellOut = append(c.FellOut, out)
 	}
 	c.Pairs = len(c.Tasks)
 	if c.Pairs > 0 {
@@ -245,11 +312,15 @@ func (c *Comparison) judge(seed uint64) {
 	}
 	c.MeanA, c.MeanB, c.Difference = finite(meanOf(as)), finite(meanOf(bs)), finite(meanOf(differences))
 	c.Detectable = detectable(differences)
+	s := scaleOf([][]float64{as, bs})
 	if !constant(differences) {
 		half := studentQuantile(c.Pairs-1, upper) * standardError(differences)
 		c.Interval = &Interval{*c.Difference - half, *c.Difference + half, Level, MethodT}
+		if s.unit {
+			c.Interval.Low, c.Interval.High = max(c.Interval.Low, -1), min(c.Interval.High, 1)
+		}
 	}
-	if single && scaleOf([][]float64{as, bs}).binary {
+	if single && s.binary {
 		c.Test, c.P = TestMcNemar, new(mcnemar(onlyA, onlyB))
 		return
 	}

@@ -2,8 +2,10 @@ package stats
 
 import (
 	"cmp"
+	"encoding/json"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"harborgate/trials"
@@ -13,15 +15,16 @@ import (
 // Results alone would not do: one whose agent could not even be made has no model,
 // and its failure would be missing from its arm.
 type Key struct {
-	Agent   string `json:"agent"`
-	Model   string `json:"model,omitempty"` // with its provider; absent when there is none
-	Dataset string `json:"dataset"`
+	Agent    string `json:"agent"`
+	Model    string `json:"model,omitempty"`    // with its provider; absent when there is none
+	Settings string `json:"settings,omitempty"` // the agent's options, but for secrets
+	Dataset  string `json:"dataset"`
 }
 
 // KeyOf is the row of trials of an agent on tasks of a source, which is nil for
 // tasks that were named themselves.
 func KeyOf(agent trials.AgentConfig, source *string) Key {
-	k := Key{Agent: agent.AgentName(), Dataset: Adhoc}
+	k := Key{Agent: agent.AgentName(), Settings: settingsText(agent.Kwargs), Dataset: Adhoc}
 	if agent.ModelName != nil {
 		k.Model = *agent.ModelName
 	}
@@ -31,8 +34,28 @@ func KeyOf(agent trials.AgentConfig, source *string) Key {
 	return k
 }
 
+// settingsText prints options in order: "effort=high retries=3".
+func settingsText(kwargs map[string]any) string {
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(kwargs)) {
+		if trials.Sensitive(name) {
+			continue
+		}
+		text, ok := kwargs[name].(string)
+		if !ok {
+			b, err := json.Marshal(kwargs[name])
+			if err != nil {
+				continue // nothing that JSON cannot hold comes out of a configuration
+			}
+			text = string(b)
+		}
+		out = append(out, name+"="+text)
+	}
+	return strings.Join(out, " ")
+}
+
 func compareKeys(a, b Key) int {
-	return cmp.Or(cmp.Compare(a.Dataset, b.Dataset), cmp.Compare(a.Agent, b.Agent), cmp.Compare(a.Model, b.Model))
+	return cmp.Or(cmp.Compare(a.Dataset, b.Dataset), cmp.Compare(a.Agent, b.Agent), cmp.Compare(a.Model, b.Model), cmp.Compare(a.Settings, b.Settings))
 }
 
 // Plan is what a job set out to run, and how its numbers are wanted. A job that
@@ -141,6 +164,16 @@ func newRow(key Key, group []*Trial, planned int, atLeast bool, plan Plan) Row {
 	return r
 }
 
+// Row computes the numbers of an arm over all its data sets. rewardKey is the main
+// key, as in Plan.
+func (s Side) Row(rewardKey string) Row {
+	group := make([]*Trial, len(s.Trials))
+	for i := range s.Trials {
+		group[i] = &s.Trials[i]
+	}
+	return newRow(Key{}, group, len(s.Trials)+len(s.Pending), false, Plan{RewardKey: rewardKey})
+}
+
 // Main is the column that stands for the row, or nil.
 func (r *Row) Main() *Column {
 	if r.MainKey == nil {
@@ -151,13 +184,14 @@ func (r *Row) Main() *Column {
 
 // tasksOf splits trials by task, in the order in which tasks appear.
 func tasksOf(group []*Trial) [][]*Trial {
-	at := map[string]int{}
+	at := map[taskKey]int{}
 	var out [][]*Trial
 	for _, t := range group {
-		i, seen := at[t.Task]
+		k := taskKey{t.Row.Dataset, t.Task}
+		i, seen := at[k]
 		if !seen {
 			i = len(out)
-			at[t.Task] = i
+			at[k] = i
 			out = append(out, nil)
 		}
 		out[i] = append(out[i], t)

@@ -17,12 +17,12 @@ import (
 
 // verdict is a graded trial of a task.
 func verdict(task string, reward float64) Trial {
-	return Trial{Name: task + "__x", Task: task, Row: Key{"a", "", "d"}, Agent: "a", Dataset: "d", Rewards: one("reward", reward), Valid: true, Tries: 1}
+	return Trial{Name: task + "__x", Task: task, Row: Key{Agent: "a", Dataset: "d"}, Agent: "a", Dataset: "d", Rewards: one("reward", reward), Valid: true, Tries: 1}
 }
 
 // missing is a trial without a verdict.
 func missing(task string, blame trials.Blame, exception string) Trial {
-	return Trial{Name: task + "__x", Task: task, Row: Key{"a", "", "d"}, Agent: "a", Dataset: "d", Blame: blame, Exception: exception, Tries: 1,
+	return Trial{Name: task + "__x", Task: task, Row: Key{Agent: "a", Dataset: "d"}, Agent: "a", Dataset: "d", Blame: blame, Exception: exception, Tries: 1,
 		Cancelled: exception == trials.ExcCancelled}
 }
 
@@ -162,7 +162,7 @@ func TestB096NoVerdictIsNotZero(t *testing.T) {
 		missing("c", trials.BlameTask, trials.ExcRewardMissing), missing("d", trials.BlameInfrastructure, trials.ExcSandboxLost),
 		missing("e", trials.BlameNone, trials.ExcCancelled),
 	}
-	r := onlyRow(t, New(all, Plan{Trials: 8, ByKey: map[Key]int{{"a", "", "d"}: 8}}))
+	r := onlyRow(t, New(all, Plan{Trials: 8, ByKey: map[Key]int{{Agent: "a", Dataset: "d"}: 8}}))
 	c := r.Main()
 	if *c.Mean != 0.5 || c.N != 2 {
 		t.Errorf("mean %v of %d", *c.Mean, c.N)
@@ -313,7 +313,7 @@ func TestRowsAndUnplacedTrials(t *testing.T) {
 	t.Parallel()
 	of := func(agent, model, dataset string) Trial {
 		x := verdict("t", 1)
-		x.Row = Key{agent, model, dataset}
+		x.Row = Key{Agent: agent, Model: model, Dataset: dataset}
 		return x
 	}
 	all := []Trial{of("b", "", "d"), of("a", "m2", "d"), of("a", "m1", "d"), of("z", "", "c")}
@@ -338,7 +338,7 @@ func TestRowsAndUnplacedTrials(t *testing.T) {
 		t.Errorf("%d unplaced: %s", r.Unplaced, diff)
 	}
 
-	r = New(all[:2], Plan{Trials: 5, ByKey: map[Key]int{{"b", "", "d"}: 2, {"a", "m2", "d"}: 1, {"y", "", "d"}: 2}})
+	r = New(all[:2], Plan{Trials: 5, ByKey: map[Key]int{{Agent: "b", Dataset: "d"}: 2, {Agent: "a", Model: "m2", Dataset: "d"}: 1, {Agent: "y", Dataset: "d"}: 2}})
 	want = []string{"d · a · m2: 1 of 1 graded", "d · b: 1 of 2 graded", "d · y: 0 of 2 graded"}
 	if diff := cmp.Diff(want, titles(r)); diff != "" || r.Unplaced != 0 {
 		t.Errorf("%d unplaced: %s", r.Unplaced, diff)
@@ -352,7 +352,7 @@ func TestRowsAndUnplacedTrials(t *testing.T) {
 func TestReportJSON(t *testing.T) {
 	t.Parallel()
 	b, err := json.MarshalIndent(New([]Trial{verdict("a", 1), missing("b", trials.BlameTask, "XError")}, Plan{
-		Trials: 3, ByKey: map[Key]int{{"a", "", "d"}: 3}, Wall: time.Second,
+		Trials: 3, ByKey: map[Key]int{{Agent: "a", Dataset: "d"}: 3}, Wall: time.Second,
 	}), "", "  ")
 	if err != nil {
 		t.Fatal(err)

@@ -32,6 +32,9 @@ type Trial struct {
 	Duration time.Duration
 	Waited   time.Duration // for a slot
 	Snapshot time.Duration // for an image
+
+	// Settings are for comparing arms; Of leaves them out, SettingsOf has them.
+	Settings []Setting
 }
 
 // Adhoc is the data set of tasks that were named themselves.
@@ -51,7 +54,7 @@ func Of(r *trials.Result) Trial {
 	}
 	t.Row = KeyOf(r.Config.Agent, r.Source)
 	if t.Row.Agent == "" { // a file without its configuration
-		t.Row = Key{t.Agent, t.Model, t.Dataset}
+		t.Row = Key{Agent: t.Agent, Model: t.Model, Dataset: t.Dataset}
 	}
 	if r.VerifierResult != nil {
 		t.Rewards = r.VerifierResult.Rewards

@@ -159,10 +159,27 @@ func (r *Row) Words() []string {
 	return words
 }
 
-// Title names the row: data set, agent and model.
-func (k Key) Title() string {
-	if k.Model == "" {
-		return k.Dataset + " · " + k.Agent
+// Title names the row: data set and arm.
+func (k Key) Title() string { return k.Dataset + " · " + k.Arm() }
+
+// Arm names agent, model and settings.
+func (k Key) Arm() string {
+	parts := []string{k.Agent}
+	for _, s := range []string{k.Model, k.Settings} {
+		if s != "" {
+			parts = append(parts, s)
+		}
 	}
-	return k.Dataset + " · " + k.Agent + " · " + k.Model
+	return strings.Join(parts, " · ")
+}
+
+// DifferenceText prints a difference with its sign.
+func DifferenceText(x *float64) string {
+	switch {
+	case x == nil:
+		return Unknown
+	case math.Abs(*x) < 0.0005:
+		return "0.000"
+	}
+	return fmt.Sprintf("%+.3f", *x)
 }

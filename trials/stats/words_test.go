@@ -29,7 +29,7 @@ func TestTexts(t *testing.T) {
 		{Estimate{Mean: new(0.5), StandardError: new(0.0412)}.Text(), "0.500 ± 0.041"},
 		{Estimate{Mean: new(0.5), StandardError: new(0.0001)}.Text(), "0.500 ± <0.001"},
 		{(*Interval)(nil).Text(), "–"}, {(&Interval{Low: 0.4, High: 0.61549}).Text(), "0.400 to 0.615"},
-		{Key{"a", "m", "d"}.Title(), "d · a · m"}, {Key{"a", "", "d"}.Title(), "d · a"},
+		{Key{Agent: "a", Model: "m", Dataset: "d"}.Title(), "d · a · m"}, {Key{Agent: "a", Dataset: "d"}.Title(), "d · a"},
 	} {
 		if c.got != c.want {
 			t.Errorf("got %s, want %s", c.got, c.want)
@@ -57,7 +57,7 @@ func TestOf(t *testing.T) {
 		},
 	}
 	got := Of(r)
-	if got.Row != (Key{"a", "p/m", "set"}) || got.Eval() != "a__m__set" || got.Attempt != 2 || got.Tries != 3 || !got.Valid || got.Cancelled {
+	if got.Row != (Key{Agent: "a", Model: "p/m", Dataset: "set"}) || got.Eval() != "a__m__set" || got.Attempt != 2 || got.Tries != 3 || !got.Valid || got.Cancelled {
 		t.Errorf("%+v", got)
 	}
 	if len(got.Phases) != 1 || got.Phases[trials.PhaseAgentExecution] != time.Second || got.Duration != time.Minute {
@@ -71,7 +71,7 @@ func TestOf(t *testing.T) {
 	}
 	// A file of Harbor knows less.
 	bare := Of(&trials.Result{TrialName: "t", AgentInfo: trials.AgentInfo{Name: "oracle"}, ExceptionInfo: &trials.ExceptionInfo{Type: trials.ExcCancelled}})
-	if bare.Eval() != "oracle__adhoc" || bare.Row != (Key{"oracle", "", Adhoc}) || bare.Attempt != 1 || bare.Tries != 1 || !bare.Cancelled || bare.Duration != 0 || bare.Rewards != nil {
+	if bare.Eval() != "oracle__adhoc" || bare.Row != (Key{Agent: "oracle", Dataset: Adhoc}) || bare.Attempt != 1 || bare.Tries != 1 || !bare.Cancelled || bare.Duration != 0 || bare.Rewards != nil {
 		t.Errorf("%+v", bare)
 	}
 }

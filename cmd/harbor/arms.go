@@ -1,0 +1,248 @@
+package main
+
+import (
+	"fmt"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"harborgate/trials"
+	"harborgate/trials/results"
+	"harborgate/trials/stats"
+)
+
+// arm is one arm of a job on disk, over all its data sets.
+type arm struct {
+	side stats.Side
+	job  string // directory
+	name string // agent, model and settings
+}
+
+// armQuery says which arms are wanted.
+type armQuery struct {
+	jobsDir string
+	tasks   []string // globs of task names; none is all
+}
+
+// find reads the arms that arguments name: JOB for all of a job, JOB:ARM for those
+// whose name contains ARM. Their sides are named as briefly as tells them apart.
+func (q armQuery) find(e *env, args []string) ([]arm, error) {
+	var out []arm
+	loaded := map[string][]arm{}
+	for _, a := range args {
+		dir, only, err := q.split(e, a)
+		if err != nil {
+			return nil, err
+		}
+		if loaded[dir] == nil {
+			if loaded[dir], err = q.arms(dir); err != nil {
+				return nil, err
+			}
+		}
+		picked, err := pick(loaded[dir], only, a)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, picked...)
+	}
+	return out, nameSides(out, loaded)
+}
+
+// split takes ":ARM" off, unless the whole is a job.
+func (q armQuery) split(e *env, arg string) (dir, only string, err error) {
+	dir, err = findJob(e, q.jobsDir, arg)
+	if i := strings.LastIndexByte(arg, ':'); err != nil && i > 0 {
+		only = arg[i+1:]
+		dir, err = findJob(e, q.jobsDir, arg[:i])
+	}
+	return dir, only, err
+}
+
+func pick(all []arm, only, arg string) ([]arm, error) {
+	var out []arm
+	var names []string
+	for _, a := range all {
+		names = append(names, a.name)
+		if a.name == only {
+			return []arm{a}, nil
+		}
+		if strings.Contains(a.name, only) {
+			out = append(out, a)
+		}
+	}
+	if len(out) == 0 {
+		return nil, nothingRan("%s: no arm is called like %q: the job has %s", arg, only, strings.Join(names, ", "))
+	}
+	return out, nil
+}
+
+// arms reads the arms of a job, in order of their names.
+func (q armQuery) arms(dir string) ([]arm, error) {
+	_, all, err := loadJob(dir)
+	if err != nil {
+		return nil, err
+	}
+	found := map[string]*arm{}
+	of := func(name string) *arm {
+		if found[name] == nil {
+			found[name] = &arm{job: dir, name: name}
+		}
+		return found[name]
+	}
+	left := q.planned(dir)
+	for _, r := range all {
+		t := stats.Of(r)
+		if !q.wants(t.Task) {
+			continue
+		}
+		t.Settings = stats.SettingsOf(r)
+		a := of(t.Row.Arm())
+		a.side.Trials = append(a.side.Trials, t)
+		left[plannedTask{t.Row, t.Task}]--
+	}
+	for p, n := range left {
+		for range n { // none when there are more results than the lock knows
+			a := of(p.row.Arm())
+			a.side.Pending = append(a.side.Pending, stats.Trial{Task: p.task, Row: p.row})
+		}
+	}
+	if len(found) == 0 {
+		return nil, nothingRan("%s has no trials that could be compared: run it first, or correct --task", dir)
+	}
+	var out []arm
+	for _, name := range sortedNames(found) {
+		out = append(out, *found[name])
+	}
+	return out, nil
+}
+
+func sortedNames[V any](m map[string]V) []string {
+	var names []string
+	for name := range m {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// plannedTask is a task of an arm.
+type plannedTask struct {
+	row  stats.Key
+	task string
+}
+
+// planned counts the attempts that a job's lock knows, nothing when it has none.
+func (q armQuery) planned(dir string) map[plannedTask]int {
+	out := map[plannedTask]int{}
+	lock, err := results.ReadJobLock(dir)
+	if err != nil {
+		return out
+	}
+	for _, t := range lock.Trials {
+		if q.wants(t.Task.Name) {
+			out[plannedTask{stats.KeyOf(t.Agent, t.Task.Source), t.Task.Name}]++
+		}
+	}
+	return out
+}
+
+func (q armQuery) wants(task string) bool {
+	return len(q.tasks) == 0 || slices.ContainsFunc(q.tasks, func(glob string) bool {
+		ok, err := path.Match(glob, task)
+		short, err2 := path.Match(glob, path.Base(task))
+		return err == nil && ok || err2 == nil && short
+	})
+}
+
+// nameSides calls arms by their job, by their name within the only job, or by both.
+func nameSides(arms []arm, loaded map[string][]arm) error {
+	bases := map[string]int{}
+	for dir := range loaded {
+		bases[jobName(dir)]++
+	}
+	seen := map[string]bool{}
+	for i := range arms {
+		a := &arms[i]
+		job := jobName(a.job)
+		if bases[job] > 1 {
+			job = a.job
+		}
+		switch {
+		case len(loaded) == 1:
+			a.side.Name = a.name
+		case len(loaded[a.job]) == 1:
+			a.side.Name = job
+		default:
+			a.side.Name = job + ":" + a.name
+		}
+		if seen[a.side.Name] {
+			return nothingRan("%s is given twice: name each arm once", a.side.Name)
+		}
+		seen[a.side.Name] = true
+	}
+	return nil
+}
+
+func jobName(dir string) string {
+	if abs, err := filepath.Abs(dir); err == nil {
+		return filepath.Base(abs)
+	}
+	return filepath.Base(dir)
+}
+
+// armFacts say what an arm came to: no mean without its coverage, bounds and doubts.
+func armFacts(r *stats.Row) []string {
+	var out []string
+	for i := range r.Rewards {
+		if i == mostListed {
+			out = append(out, fmt.Sprintf("and %d more keys, see --json", len(r.Rewards)-i))
+			break
+		}
+		out = append(out, columnFacts(r, &r.Rewards[i])...)
+	}
+	if len(r.Rewards) == 0 {
+		out = append(out, "mean "+stats.Unknown)
+	}
+	out = append(out, r.Words()...)
+	if r.Suspect > 0 {
+		out = append(out, fmt.Sprintf("%d suspect", r.Suspect))
+	}
+	if r.Retries > 0 {
+		out = append(out, fmt.Sprintf("%d retries", r.Retries))
+	}
+	return out
+}
+
+func columnFacts(r *stats.Row, c *stats.Column) []string {
+	out := []string{fmt.Sprintf("%s mean %s (n = %d)", c.Key, c.Text(), c.N)}
+	if c.Interval != nil {
+		out = append(out, "95 % interval "+c.Interval.Text()+" ("+methods[c.Interval.Method]+")")
+	}
+	if b := c.Bounds; b != nil {
+		out = append(out, boundsText(b))
+	}
+	if e := c.WithoutSuspect; e != nil {
+		out = append(out, fmt.Sprintf("without suspect ones %s (n = %d)", e.Text(), e.N))
+	}
+	if r.Attempts > 1 {
+		out = append(append(out, atKTexts("pass@", c.PassAtK)...), atKTexts("pass^", c.PassAllK)...)
+	}
+	return out
+}
+
+func boundsText(b *stats.Bounds) string {
+	return fmt.Sprintf("bounds %.3f to %.3f with the %d missing as 0 or as 1", b.Low, b.High, b.Missing)
+}
+
+// agentVersions are the versions that an arm's results name.
+func agentVersions(all []*trials.Result) map[string][]string {
+	out := map[string][]string{}
+	for _, r := range all {
+		a := r.AgentInfo
+		if a.Version != "" && a.Version != "unknown" && !slices.Contains(out[a.Name], a.Version) {
+			out[a.Name] = append(out[a.Name], a.Version)
+		}
+	}
+	return out
+}
