@@ -10,7 +10,6 @@ import (
 // have, by group. They are refused by name, with what to do instead.
 var notBuilt = map[string][]struct{ name, instead string }{
 	"": {
-		{"view", "`harbor job show DIR` and `harbor trial show DIR` print what is there"},
 		{"lint", "`harbor task check PATH` reports what is wrong with tasks"},
 		{"check", "`harbor task check PATH` reports what is wrong with tasks"},
 		{"init", "`harbor task init NAME` makes a task"},
