@@ -61,8 +61,8 @@ func newDaemon(socket string) (*daemon, error) {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return nil, fmt.Errorf("become a reaper: %w", err)
 	}
+	catchSignals() // which takes a thread for itself
 	tuneDaemon()
-	catchSignals()
 	return &daemon{
 		boot:        rand.Text(),
 		patience:    insideproto.HandshakeTimeout,
@@ -103,8 +103,12 @@ func tuneDaemon() {
 	unix.Umask(0o022)
 	runtime.GOMAXPROCS(min(runtime.GOMAXPROCS(0), 2))
 	debug.SetGCPercent(25)
-	startThreads(4)
+	startThreads(spareThreads)
 }
+
+// spareThreads are for system calls that block and for the garbage collector, each
+// of which may want one of its own.
+const spareThreads = 12
 
 // startThreads makes the runtime start n threads and keep them. A sandbox at its
 // process limit cannot start any, and a Go program that needs one then dies.

@@ -14,8 +14,7 @@ type oomCounter string
 // findOOMCounter looks where cgroup v2 and v1 keep it. Inside a container the
 // mount usually shows its own group as the root, whatever /proc/self/cgroup says.
 func findOOMCounter() oomCounter {
-	groups, _ := os.ReadFile("/proc/self/cgroup")
-	v2, v1 := cgroupPaths(string(groups))
+	v2, v1 := ownGroups("memory")
 	for _, file := range []string{
 		path.Join("/sys/fs/cgroup", v2, "memory.events"),
 		"/sys/fs/cgroup/memory.events",
@@ -29,16 +28,22 @@ func findOOMCounter() oomCounter {
 	return ""
 }
 
-// cgroupPaths reads /proc/self/cgroup: the path in the unified hierarchy and that
-// of the v1 memory controller.
-func cgroupPaths(file string) (v2, v1 string) {
+// ownGroups returns our path in the unified hierarchy of control groups and that
+// of a v1 controller.
+func ownGroups(controller string) (v2, v1 string) {
+	file, _ := os.ReadFile("/proc/self/cgroup")
+	return cgroupPaths(string(file), controller)
+}
+
+// cgroupPaths reads the content of /proc/self/cgroup.
+func cgroupPaths(file, controller string) (v2, v1 string) {
 	for line := range strings.Lines(file) {
 		f := strings.SplitN(strings.TrimSpace(line), ":", 3)
 		switch {
 		case len(f) != 3:
 		case f[0] == "0" && f[1] == "":
 			v2 = f[2]
-		case f[1] == "memory":
+		case f[1] == controller:
 			v1 = f[2]
 		}
 	}

@@ -139,7 +139,7 @@ func TestOOMCounts(t *testing.T) {
 			t.Errorf("%q: got %d", in, got)
 		}
 	}
-	v2, v1 := cgroupPaths("9:name=systemd:/a\n8:memory:/docker/b\n0::/c:d\n")
+	v2, v1 := cgroupPaths("9:name=systemd:/a\n8:memory:/docker/b\n0::/c:d\n", "memory")
 	if v2 != "/c:d" || v1 != "/docker/b" {
 		t.Errorf("got %q and %q", v2, v1)
 	}
@@ -213,4 +213,23 @@ func FuzzLookUpUser(f *testing.F) {
 			t.Errorf("%q is %+v", spec, a)
 		}
 	})
+}
+
+func TestHasRoom(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		used, limit string
+		want        bool
+	}{
+		{"5\n", "max\n", true},
+		{"5\n", "600\n", true},
+		{"536\n", "600\n", true},
+		{"537\n", "600\n", false},
+		{"", "600\n", false},
+		{"5\n", "", false},
+	} {
+		if got := hasRoom(c.used, c.limit); got != c.want {
+			t.Errorf("%q of %q: got %v", c.used, c.limit, got)
+		}
+	}
 }

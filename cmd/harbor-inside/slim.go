@@ -22,7 +22,7 @@ const longRunning = time.Second
 func (s *supervision) slim() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.killing.Load() {
+	if s.killing.Load() || !roomForThreads() {
 		return
 	}
 	// What the daemon says from here on stays in the socket, for the successor.

@@ -42,7 +42,12 @@ func start(t testing.TB, flags []string, args ...string) container {
 	c := container{"hg-inside-test-" + strings.ToLower(rand())}
 	all := append([]string{"run", "-d", "--name", c.name, "--network", "none", "-v", bin + ":/.hg/harbor-inside:ro",
 		"--entrypoint", "/.hg/harbor-inside"}, flags...)
-	t.Cleanup(func() { docker(t, "rm", "-f", c.name) })
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the container: %s\n%s", docker(t, "inspect", "-f", "{{json .State}}", c.name), docker(t, "logs", "--tail", "200", c.name))
+		}
+		docker(t, "rm", "-f", c.name)
+	})
 	docker(t, append(append(all, image, "init"), args...)...)
 	return c
 }
