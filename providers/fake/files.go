@@ -153,9 +153,6 @@ func (u unpacker) dir(at string, perm fs.FileMode) error {
 	return u.f.Chmod(vfs.Root(), at, perm)
 }
 
-// copyBytes is how much of a file is copied at a time.
-const copyBytes = 1 << 20
-
 func (u unpacker) file(at string, perm fs.FileMode, content io.Reader) error {
 	if err := u.f.WriteFile(at, nil, perm); err != nil {
 		return err
@@ -164,7 +161,7 @@ func (u unpacker) file(at string, perm fs.FileMode, content io.Reader) error {
 	if err != nil {
 		return err
 	}
-	_, err = io.CopyBuffer(struct{ io.Writer }{h}, struct{ io.Reader }{content}, make([]byte, copyBytes))
+	_, err = io.Copy(h, content)
 	return err
 }
 
