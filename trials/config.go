@@ -81,7 +81,7 @@ type EnvironmentConfig struct {
 	ForceBuild              bool                `json:"force_build"`
 	Delete                  bool                `json:"delete"`
 	Stream                  bool                `json:"stream"`
-	CPUEnforcementPolicy    string              `json:"cpu_enforcement_policy"` // see ResourcePolicies
+	CPUEnforcementPolicy    string              `json:"cpu_enforcement_policy"`
 	MemoryEnforcementPolicy string              `json:"memory_enforcement_policy"`
 	OverrideCPUs            *Cores              `json:"override_cpus"`
 	OverrideMemoryMiB       *int64              `json:"override_memory_mb"`
@@ -93,11 +93,6 @@ type EnvironmentConfig struct {
 	Env                     Env                 `json:"env,omitempty"`
 	Kwargs                  Object[any]         `json:"kwargs"`
 	ExtraAllowedHosts       List[string]        `json:"extra_allowed_hosts"`
-}
-
-// ResourcePolicies are the values of the two enforcement policies.
-func ResourcePolicies() []string {
-	return []string{"auto", "limit", "request", "guarantee", "ignore"}
 }
 
 // TPUConfig asks for tensor processors.

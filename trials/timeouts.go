@@ -2,7 +2,6 @@ package trials
 
 import (
 	"fmt"
-	"math"
 	"strconv"
 
 	"harborgate/tasks"
@@ -106,9 +105,3 @@ func positive(f *Float) *float64 {
 }
 
 func number(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
-
-// badMultiplier reports whether f cannot scale a time.
-func badMultiplier(f Float) bool {
-	v := float64(f)
-	return v <= 0 || math.IsNaN(v) || math.IsInf(v, 0)
-}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"regexp"
-	"slices"
 	"strings"
 
 	"harborgate/tasks"
@@ -27,10 +26,6 @@ func (e *fieldErrors) require(ok bool, path, format string, args ...any) {
 	}
 }
 
-func (e *fieldErrors) oneOf(path, value string, allowed ...string) {
-	e.require(slices.Contains(allowed, value), path, "%q is not one of %s", value, strings.Join(allowed, ", "))
-}
-
 // Validate returns everything that is wrong with a job configuration by itself:
 // nothing outside of it is looked at.
 func (c JobConfig) Validate() []FieldError {
@@ -39,15 +34,15 @@ func (c JobConfig) Validate() []FieldError {
 		err := CheckName(c.JobName)
 		e.require(err == nil, "job_name", "%v", err)
 	}
-	e.require(c.NAttempts >= 1, "n_attempts", "%d is less than 1", c.NAttempts)
-	e.require(c.NConcurrentTrials >= 1, "n_concurrent_trials", "%d is less than 1", c.NConcurrentTrials)
+	within(&e, "n_attempts", &c.NAttempts, "JobConfig.n_attempts")
+	within(&e, "n_concurrent_trials", &c.NConcurrentTrials, "JobConfig.n_concurrent_trials")
 	c.Multipliers.check(&e)
 	c.Retry.validate(&e)
 	c.Environment.validate(&e)
 	c.Verifier.validate(&e)
 	for i, m := range c.Metrics {
 		path := fmt.Sprintf("metrics[%d]", i)
-		e.oneOf(path+".type", m.Type, "sum", "min", "max", "mean", "uv-script")
+		e.word(path+".type", m.Type, "MetricConfig.type")
 		_, hasScript := m.Kwargs["script_path"]
 		e.require(m.Type != "uv-script" || hasScript, path+".kwargs", "uv-script needs script_path")
 	}
@@ -93,43 +88,29 @@ func (m Multipliers) check(e *fieldErrors) {
 		{"agent_setup_timeout_multiplier", m.AgentSetup},
 		{"environment_build_timeout_multiplier", m.EnvironmentBuild},
 	} {
-		e.require(f.value == nil || !badMultiplier(*f.value), f.path, "%v is not a positive number", float64(deref(f.value)))
+		within(e, f.path, f.value, "Multipliers."+f.path)
 	}
 }
 
-// seconds accepts zero, which Harbor reads as "not set".
-func (e *fieldErrors) seconds(path string, f *Float) {
-	v := float64(deref(f))
-	e.require(v >= 0 && !math.IsInf(v, 0), path, "%v is not a number of seconds", v)
-}
-
 func (c RetryConfig) validate(e *fieldErrors) {
-	e.require(c.MaxRetries >= 0, "retry.max_retries", "%d is negative", c.MaxRetries)
-	e.require(!badMultiplier(c.WaitMultiplier), "retry.wait_multiplier", "%v is not a positive number", float64(c.WaitMultiplier))
-	e.seconds("retry.min_wait_sec", &c.MinWaitSec)
-	e.seconds("retry.max_wait_sec", &c.MaxWaitSec)
+	within(e, "retry.max_retries", &c.MaxRetries, "RetryConfig.max_retries")
+	within(e, "retry.wait_multiplier", &c.WaitMultiplier, "RetryConfig.wait_multiplier")
+	within(e, "retry.min_wait_sec", &c.MinWaitSec, "RetryConfig.min_wait_sec")
+	within(e, "retry.max_wait_sec", &c.MaxWaitSec, "RetryConfig.max_wait_sec")
 }
 
 func (c EnvironmentConfig) validate(e *fieldErrors) {
 	e.require(c.ImportPath == nil, "environment.import_path",
 		"environments written in Python cannot be loaded; name a provider with environment.type")
-	e.oneOf("environment.cpu_enforcement_policy", c.CPUEnforcementPolicy, ResourcePolicies()...)
-	e.oneOf("environment.memory_enforcement_policy", c.MemoryEnforcementPolicy, ResourcePolicies()...)
-	cpus := float64(deref(c.OverrideCPUs))
-	e.require(c.OverrideCPUs == nil || cpus > 0 && !math.IsInf(cpus, 0), "environment.override_cpus", "%v is not a positive number", cpus)
-	for _, f := range []struct {
-		path string
-		mib  *int64
-	}{
-		{"environment.override_memory_mb", c.OverrideMemoryMiB},
-		{"environment.override_storage_mb", c.OverrideStorageMiB},
-	} {
-		e.require(f.mib == nil || *f.mib > 0, f.path, "%d is not a positive number of MiB", deref(f.mib))
-	}
-	e.require(deref(c.OverrideGPUs) >= 0, "environment.override_gpus", "%d is negative", deref(c.OverrideGPUs))
+	e.word("environment.cpu_enforcement_policy", c.CPUEnforcementPolicy, "EnvironmentConfig.cpu_enforcement_policy")
+	e.word("environment.memory_enforcement_policy", c.MemoryEnforcementPolicy, "EnvironmentConfig.memory_enforcement_policy")
+	within(e, "environment.override_cpus", c.OverrideCPUs, "EnvironmentConfig.override_cpus")
+	within(e, "environment.override_memory_mb", c.OverrideMemoryMiB, "EnvironmentConfig.override_memory_mb")
+	within(e, "environment.override_storage_mb", c.OverrideStorageMiB, "EnvironmentConfig.override_storage_mb")
+	within(e, "environment.override_gpus", c.OverrideGPUs, "EnvironmentConfig.override_gpus")
 	for i, m := range deref(c.Mounts) {
 		path := fmt.Sprintf("environment.mounts[%d]", i)
-		e.oneOf(path+".type", m.Type, "bind", "volume", "image")
+		e.word(path+".type", m.Type, "VolumeConfig.type")
 		e.require(m.Source != "", path+".source", "it is missing")
 		e.require(strings.HasPrefix(m.Target, "/"), path+".target", "%q is not an absolute path", m.Target)
 	}
@@ -144,22 +125,21 @@ func (e *fieldErrors) hosts(path string, hosts []string) {
 }
 
 func (c VerifierConfig) validate(e *fieldErrors) {
-	e.seconds("verifier.override_timeout_sec", c.OverrideTimeoutSec)
-	e.seconds("verifier.max_timeout_sec", c.MaxTimeoutSec)
+	within(e, "verifier.override_timeout_sec", c.OverrideTimeoutSec, "VerifierConfig.override_timeout_sec")
+	within(e, "verifier.max_timeout_sec", c.MaxTimeoutSec, "VerifierConfig.max_timeout_sec")
 	e.require(c.ImportPath == nil, "verifier.import_path", "verifiers written in Python cannot be loaded")
 	e.hosts("verifier.extra_allowed_hosts", c.ExtraAllowedHosts)
 }
 
 func (a AgentConfig) validate(e *fieldErrors, path string, concurrent int) {
-	e.seconds(path+".override_timeout_sec", a.OverrideTimeoutSec)
-	e.seconds(path+".override_setup_timeout_sec", a.OverrideSetupTimeoutSec)
-	e.seconds(path+".max_timeout_sec", a.MaxTimeoutSec)
+	within(e, path+".override_timeout_sec", a.OverrideTimeoutSec, "AgentConfig.override_timeout_sec")
+	within(e, path+".override_setup_timeout_sec", a.OverrideSetupTimeoutSec, "AgentConfig.override_setup_timeout_sec")
+	within(e, path+".max_timeout_sec", a.MaxTimeoutSec, "AgentConfig.max_timeout_sec")
 	if a.ModelAPIFormat != nil {
-		e.oneOf(path+".model_api_format", *a.ModelAPIFormat, "openai_chat_completions", "openai_responses",
-			"anthropic_messages", "google_generate_content", "bedrock_converse")
+		e.word(path+".model_api_format", *a.ModelAPIFormat, "AgentConfig.model_api_format")
 	}
 	n := a.NConcurrent
-	e.require(n == nil || *n >= 1, path+".n_concurrent", "%d is less than 1", deref(n))
+	within(e, path+".n_concurrent", n, "AgentConfig.n_concurrent")
 	e.require(n == nil || *n <= concurrent, path+".n_concurrent", "%d is more than n_concurrent_trials, %d", deref(n), concurrent)
 	e.require(a.ConcurrencyGroup == nil || n != nil, path+".concurrency_group", "it needs n_concurrent")
 	e.hosts(path+".extra_allowed_hosts", a.ExtraAllowedHosts)
@@ -170,7 +150,7 @@ func (a AgentConfig) validate(e *fieldErrors, path string, concurrent int) {
 
 func (s MCPServerConfig) validate(e *fieldErrors, path string) {
 	e.require(s.Name != "", path+".name", "it is missing")
-	e.oneOf(path+".transport", s.Transport, "stdio", "sse", "streamable-http")
+	e.word(path+".transport", s.Transport, "MCPServerConfig.transport")
 	http := s.Transport != "stdio"
 	e.require(!http || deref(s.URL) != "", path+".url", "transport %s needs it", s.Transport)
 	e.require(http || deref(s.Command) != "", path+".command", "transport stdio needs it")
@@ -202,7 +182,7 @@ func (d DatasetConfig) validate(e *fieldErrors, path string) {
 	e.require(d.Version == nil || d.Ref == nil, path, "version and ref exclude each other")
 	e.require(!repo || d.RegistryURL == nil, path+".registry_url", "it cannot go with repo")
 	e.require(!repo || d.RegistryPath == nil || named, path+".registry_path", "with repo it needs a name")
-	e.require(d.NTasks == nil || *d.NTasks >= 1, path+".n_tasks", "%d is less than 1", deref(d.NTasks))
+	within(e, path+".n_tasks", d.NTasks, "DatasetConfig.n_tasks")
 }
 
 // packagePattern is the form of a package's name.
@@ -227,8 +207,8 @@ func validateArtifacts(e *fieldErrors, artifacts []ArtifactConfig) {
 func (c JobConfig) validateSources(e *fieldErrors) {
 	for i, s := range c.SourceJobs {
 		path := fmt.Sprintf("source_jobs[%d]", i)
-		e.oneOf(path+".action", s.Action, "regrade", "diff")
-		e.oneOf(path+".type", s.Type, "local", "hub")
+		e.word(path+".action", s.Action, "SourceJob.action")
+		e.word(path+".type", s.Type, "SourceJob.type")
 		e.require(s.Action == c.SourceJobs[0].Action, path+".action", "all source jobs need the same action")
 		e.require(!c.InstallOnly, path, "source jobs and install_only exclude each other")
 	}
