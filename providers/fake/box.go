@@ -43,7 +43,7 @@ func (p *Provider) create(ctx context.Context, spec providers.Spec) (*box, error
 		b.image, err = p.source(ctx, spec)
 	}
 	if err == nil {
-		b.fs = b.image.fs.Clone()
+		b.fs = b.image.fs.Fork()
 		err = b.prepare()
 	}
 	if err == nil {

@@ -75,17 +75,18 @@ func (f *FS) create(c Cred, op, p string, mode fs.FileMode, fill func(*Node)) er
 func (f *FS) Link(c Cred, old, p string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	n, err := f.existing(c, "link", old, false)
+	from, err := f.existing(c, "link", old, false)
 	if err != nil {
 		return err
 	}
-	if n.mode.IsDir() {
+	if from.node.mode.IsDir() {
 		return &fs.PathError{Op: "link", Path: old, Err: syscall.EPERM}
 	}
 	at, err := f.free(c, "link", p)
 	if err != nil {
 		return err
 	}
+	n := f.own(from)
 	n.links++
 	f.add(at, n)
 	return nil
@@ -110,7 +111,7 @@ func (f *FS) Remove(c Cred, p string) error {
 	if err != nil {
 		return &fs.PathError{Op: "remove", Path: p, Err: err}
 	}
-	at.node.links--
+	f.own(at).links--
 	delete(at.dir.kids, at.name)
 	at.dir.mtime = f.now()
 	return nil
@@ -194,14 +195,14 @@ func (f *FS) Chtimes(c Cred, p string, t time.Time) error {
 func (f *FS) modify(c Cred, op, p string, follow bool, change func(*Node)) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	n, err := f.existing(c, op, p, follow)
+	at, err := f.existing(c, op, p, follow)
 	switch {
 	case err != nil:
 		return err
-	case c.UID != 0 && c.UID != n.uid:
+	case c.UID != 0 && c.UID != at.node.uid:
 		return &fs.PathError{Op: op, Path: p, Err: syscall.EPERM}
 	}
-	change(n)
+	change(f.own(at))
 	return nil
 }
 

@@ -56,21 +56,23 @@ func isNotExist(err error) bool { return errors.Is(err, fs.ErrNotExist) }
 func (f *FS) Stat(c Cred, p string, follow bool) (Info, error) {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
-	n, err := f.existing(c, "stat", p, follow)
+	at, err := f.existing(c, "stat", p, follow)
 	if err != nil {
 		return Info{}, err
 	}
-	return n.info(path.Base(p)), nil
+	return at.node.info(path.Base(p)), nil
 }
 
 // ReadDir lists a directory in the order of names.
 func (f *FS) ReadDir(c Cred, p string) ([]Info, error) {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
-	n, err := f.existing(c, "readdir", p, true)
-	switch {
-	case err != nil:
+	at, err := f.existing(c, "readdir", p, true)
+	if err != nil {
 		return nil, err
+	}
+	n := at.node
+	switch {
 	case !n.mode.IsDir():
 		return nil, &fs.PathError{Op: "readdir", Path: p, Err: syscall.ENOTDIR}
 	case !c.Allows(n.mode, n.uid, n.gid, 4):
@@ -108,6 +110,9 @@ func (f *FS) Open(c Cred, p string, flags int, perm fs.FileMode) (*File, error) 
 	}
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: p, Err: err}
+	}
+	if flags&syscall.O_ACCMODE != syscall.O_RDONLY {
+		at.node = f.own(at)
 	}
 	if flags&syscall.O_TRUNC != 0 && at.node.mode.IsRegular() && flags&syscall.O_ACCMODE != syscall.O_RDONLY {
 		at.node.content = nil

@@ -59,6 +59,7 @@ type Node struct {
 	entries  func() map[string]*Node // generated directories
 	aux      any                     // what a FIFO carries, see FS.Aux
 	device   string
+	shared   bool // by several trees: it never changes, see FS.own
 }
 
 // Generated makes a read-only file whose content is known when it is looked up.
@@ -191,15 +192,15 @@ func step(c Cred, at spot, name string) (spot, error) {
 }
 
 // existing is find for a path that must be there.
-func (f *FS) existing(c Cred, op, p string, follow bool) (*Node, error) {
+func (f *FS) existing(c Cred, op, p string, follow bool) (spot, error) {
 	at, err := f.find(c, p, follow)
 	if err == nil && at.node == nil {
 		err = syscall.ENOENT
 	}
 	if err != nil {
-		return nil, &fs.PathError{Op: op, Path: p, Err: err}
+		return spot{}, &fs.PathError{Op: op, Path: p, Err: err}
 	}
-	return at.node, nil
+	return at, nil
 }
 
 // free is find for a name that must be free, in a directory that c may change.
@@ -266,39 +267,78 @@ func nameIn(dir, n *Node) string {
 
 // Clone returns an independent copy of the tree. Generated directories are left
 // out: they belong to one machine. FIFOs are copied empty.
-func (f *FS) Clone() *FS {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
+func (f *FS) Clone() *FS { return f.copy(false) }
+
+// Fork is a Clone of a tree that changes no more. Files and links stay shared until
+// the copy changes them; who reads one meanwhile goes on with what it was.
+func (f *FS) Fork() *FS { return f.copy(true) }
+
+func (f *FS) copy(share bool) *FS {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	out := New(f.now)
-	seen := map[*Node]*Node{}
-	out.root = out.copyOf(f.root, seen)
+	out.nextIno = f.nextIno
+	c := copier{share: share, seen: map[*Node]*Node{}}
+	out.root = c.copyOf(f.root)
 	out.root.parent = out.root
 	return out
 }
 
-func (f *FS) copyOf(n *Node, seen map[*Node]*Node) *Node {
-	if done, ok := seen[n]; ok {
+// copier copies nodes; seen keeps the names of one file together.
+type copier struct {
+	share bool
+	seen  map[*Node]*Node
+}
+
+func (c copier) copyOf(n *Node) *Node {
+	if done, ok := c.seen[n]; ok {
 		return done
 	}
-	f.nextIno++
-	c := &Node{
-		mode: n.mode, uid: n.uid, gid: n.gid, mtime: n.mtime, ino: f.nextIno, links: n.links,
-		content: slices.Clone(n.content), target: n.target, device: n.device,
+	if c.share && n.sharable() {
+		if !n.shared { // other trees may be reading it
+			n.shared = true
+		}
+		return n
 	}
-	seen[n] = c
+	out := n.copy()
+	if n.links > 1 {
+		c.seen[n] = out
+	}
 	if n.kids == nil {
-		return c
+		return out
 	}
-	c.kids = make(map[string]*Node, len(n.kids))
+	out.kids = make(map[string]*Node, len(n.kids))
 	for name, kid := range n.kids {
 		if kid.entries != nil {
 			continue
 		}
-		copied := f.copyOf(kid, seen)
-		c.kids[name] = copied
+		copied := c.copyOf(kid)
+		out.kids[name] = copied
 		if copied.mode.IsDir() {
-			copied.parent = c
+			copied.parent = out
 		}
 	}
-	return c
+	return out
+}
+
+// sharable reports whether n has one name and nothing of its own tree.
+func (n *Node) sharable() bool {
+	return n.links == 1 && n.aux == nil && n.kids == nil && n.entries == nil && n.mode&fs.ModeNamedPipe == 0
+}
+
+// copy is n without its directory's entries and its place.
+func (n *Node) copy() *Node {
+	return &Node{
+		mode: n.mode, uid: n.uid, gid: n.gid, mtime: n.mtime, ino: n.ino, links: n.links,
+		content: slices.Clone(n.content), target: n.target, device: n.device,
+	}
+}
+
+// own returns the node at a place for changing it.
+func (f *FS) own(at spot) *Node {
+	if !at.node.shared {
+		return at.node
+	}
+	at.dir.kids[at.name] = at.node.copy()
+	return at.dir.kids[at.name]
 }

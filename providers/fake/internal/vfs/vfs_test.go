@@ -142,3 +142,51 @@ func TestHardLinksShareTheirContent(t *testing.T) {
 		t.Errorf("the clone's other name has %q, the original %q", shared, kept)
 	}
 }
+
+// TestForkIsIndependent changes a fork in every way and looks at the original and
+// at a second fork.
+func TestForkIsIndependent(t *testing.T) {
+	t.Parallel()
+	root := vfs.Root()
+	changes := map[string]func(*vfs.FS) error{
+		"write": func(f *vfs.FS) error {
+			h, err := f.Open(root, "/d/f", syscall.O_WRONLY, 0)
+			if err != nil {
+				return err
+			}
+			_, err = h.Write([]byte("CON"))
+			return err
+		},
+		"truncate": func(f *vfs.FS) error { _, err := f.Open(root, "/d/f", syscall.O_WRONLY|syscall.O_TRUNC, 0); return err },
+		"replace":  func(f *vfs.FS) error { return f.WriteFile("/d/f", []byte("other"), 0o600) },
+		"chmod":    func(f *vfs.FS) error { return f.Chmod(root, "/d/f", 0o777) },
+		"chown":    func(f *vfs.FS) error { return f.Chown(root, "/d/f", 5, 5) },
+		"link":     func(f *vfs.FS) error { return f.Link(root, "/d/f", "/d/second") },
+		"rename":   func(f *vfs.FS) error { return f.Rename(root, "/d/f", "/moved") },
+		"remove":   func(f *vfs.FS) error { return f.Remove(root, "/d/f") },
+	}
+	for name, change := range changes {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			image := sample(t)
+			before, err := image.Stat(root, "/d/f", false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			first, second := image.Fork(), image.Fork()
+			if err := change(first); err != nil {
+				t.Fatal(err)
+			}
+			for which, f := range map[string]*vfs.FS{"image": image, "second fork": second} {
+				after, err := f.Stat(root, "/d/f", false)
+				content, readErr := f.ReadFile(root, "/d/f")
+				if errors.Join(err, readErr) != nil || after != before || string(content) != "content" {
+					t.Errorf("%s: %+v, %q, %v %v; before %+v", which, after, content, err, readErr, before)
+				}
+			}
+			if changed, err := first.Stat(root, "/d/f", false); err == nil && changed == before && name != "link" && name != "write" {
+				t.Errorf("the fork did not change: %+v", changed)
+			}
+		})
+	}
+}
