@@ -53,37 +53,66 @@ func TestExpandDrawsAgainForATakenName(t *testing.T) {
 	}
 }
 
-func TestChanges(t *testing.T) {
+// B120: what changes no verdict may change; the rest is named, with both values.
+func TestB120Changes(t *testing.T) {
 	t.Parallel()
-	a, b := NewJobConfig(), NewJobConfig()
-	b.JobName, b.NConcurrentTrials, b.Quiet, b.Retry.MaxRetries, b.JobsDir = "other", 9, true, 3, "elsewhere"
-	b.Artifacts = List[ArtifactConfig]{}
-	if got, err := Changes(a, b); err != nil || len(got) > 0 {
-		t.Errorf("%v, %v: want none", got, err)
+	changes := func(change func(*JobConfig)) []Change {
+		a, b := NewJobConfig(), NewJobConfig()
+		change(&b)
+		got, err := Changes(a, b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
 	}
-	b.Agents = List[AgentConfig]{{Name: ptr("oracle"), ModelName: ptr("m")}}
-	b.Timeout = 2
-	if got, err := Changes(a, b); err != nil || !slices.Equal(got, []string{"agents", "timeout_multiplier"}) {
-		t.Errorf("%v, %v", got, err)
+	if got := changes(func(c *JobConfig) {
+		c.JobName, c.NConcurrentTrials, c.Quiet, c.Retry.MaxRetries, c.JobsDir = "other", 9, true, 3, "elsewhere"
+		c.Artifacts, c.Agents[0].NConcurrent, c.Agents[0].ConcurrencyGroup = List[ArtifactConfig]{}, ptr(2), ptr("g")
+		c.Environment.Delete, c.Metrics, c.Debug = false, List[MetricConfig]{{Type: "max"}}, true
+	}); len(got) > 0 {
+		t.Errorf("%v: want none", got)
+	}
+	for name, c := range map[string]struct {
+		change func(*JobConfig)
+		want   Change
+		grows  bool
+	}{
+		"model":      {func(c *JobConfig) { c.Agents[0].ModelName = ptr("m") }, Change{"agents[0].model_name", "null", `"m"`}, false},
+		"arm":        {func(c *JobConfig) { c.Agents = List[AgentConfig]{} }, Change{"agents", "", "[]"}, false},
+		"timeout":    {func(c *JobConfig) { c.Timeout = 2 }, Change{"timeout_multiplier", "1", "2"}, false},
+		"variable":   {func(c *JobConfig) { c.Environment.Env = Env{"A": "b"} }, Change{"environment.env", "", `{"A":"b"}`}, false},
+		"backend":    {func(c *JobConfig) { c.Environment.Type = ptr("other") }, Change{"environment.type", `"docker"`, `"other"`}, false},
+		"verifier":   {func(c *JobConfig) { c.Verifier.Disable = true }, Change{"verifier.disable", "false", "true"}, false},
+		"attempts":   {func(c *JobConfig) { c.NAttempts = 3 }, Change{"n_attempts", "1", "3"}, true},
+		"more tasks": {func(c *JobConfig) { c.Datasets = List[DatasetConfig]{{Path: ptr("d")}} }, Change{"datasets", "[]", ""}, true},
+	} {
+		got := changes(c.change)
+		if len(got) != 1 || got[0].Key != c.want.Key || got[0].Grows() != c.grows ||
+			c.want.Was != "" && got[0].Was != c.want.Was || c.want.Now != "" && got[0].Now != c.want.Now {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+	if got := changes(func(c *JobConfig) { c.Timeout = 2 })[0].String(); got != "timeout_multiplier was 1 and is now 2" {
+		t.Error(got)
 	}
 }
 
-func TestTrialKey(t *testing.T) {
+func TestArm(t *testing.T) {
 	t.Parallel()
-	key := func(change func(*TrialConfig)) string {
-		c := NewTrialConfig(TaskConfig{Path: ptr("t")})
-		change(&c)
-		k, err := c.Key()
+	arm := func(change func(*AgentConfig)) string {
+		a := NewJobConfig().Agents[0]
+		change(&a)
+		k, err := a.Arm()
 		if err != nil {
 			t.Fatal(err)
 		}
 		return k
 	}
-	same := key(func(*TrialConfig) {})
-	if key(func(c *TrialConfig) { c.TrialName, c.TrialsDir, c.JobID = "n", "d", ptr("j") }) != same {
-		t.Error("names change the key")
+	same := arm(func(*AgentConfig) {})
+	if arm(func(a *AgentConfig) { a.Name, a.NConcurrent = nil, ptr(3) }) != same {
+		t.Error("what the default is, or how many run at once, changes the arm")
 	}
-	if key(func(c *TrialConfig) { c.Agent.ModelName = ptr("m") }) == same {
-		t.Error("the model does not change the key")
+	if arm(func(a *AgentConfig) { a.ModelName = ptr("m") }) == same {
+		t.Error("the model does not change the arm")
 	}
 }

@@ -187,6 +187,24 @@ func NewFailure(phase Phase, cause Cause, kind, message string) *Failure {
 	return f
 }
 
+// BlameOf is who an exception belongs to by its name alone, for files that do not
+// say: those of Harbor. What no table knows is an agent's own.
+func BlameOf(exception string) Blame {
+	for _, r := range rules {
+		if r.exception == exception {
+			return r.blame
+		}
+	}
+	switch p := builtinPolicy(exception); {
+	case p.HasValidReward:
+		return BlameAgent
+	case p.ShouldRetry:
+		return BlameInfrastructure
+	default:
+		return BlameHarness
+	}
+}
+
 // Info puts the failure into Harbor's words.
 func (f *Failure) Info(at *Time, policy ErrorPolicy) *ExceptionInfo {
 	text := f.Exception + ": " + f.Message

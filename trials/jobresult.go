@@ -1,5 +1,10 @@
 package trials
 
+import (
+	"cmp"
+	"time"
+)
+
 // JobResult is a job's result.json.
 type JobResult struct {
 	SchemaVersion int        `json:"schema_version"`
@@ -43,8 +48,40 @@ type JobExtra struct {
 	Provider      string        `json:"provider,omitempty"`
 	Graded        int           `json:"graded"`
 	Ungraded      map[Blame]int `json:"ungraded,omitempty"` // finished without a verdict, by blame
+	Unblamed      int           `json:"unblamed,omitempty"` // finished without a verdict, on purpose: verification was off
 	Suspect       int           `json:"suspect,omitempty"`
 	InvalidTasks  []string      `json:"invalid_tasks,omitempty"` // left out, with the reason
 	CleanupFailed []string      `json:"cleanup_failed,omitempty"`
 	Interrupted   string        `json:"interrupted,omitempty"` // by what
+	// Sessions are the processes that worked on the job, in order.
+	Sessions []Session `json:"sessions,omitempty"`
+	// WorkDir is the directory from which relative paths of the configuration go.
+	WorkDir string `json:"work_dir,omitempty"`
+}
+
+// Session is one process's work on a job. EndedAt moves on while it works, so of
+// one that was killed it is the last sign of life.
+type Session struct {
+	StartedAt *LocalTime `json:"started_at"`
+	EndedAt   *LocalTime `json:"ended_at"`
+}
+
+// Worked is how long processes worked on the job, the pauses between them left
+// out. Of a file without sessions it is the time from start to end.
+func (r JobResult) Worked() time.Duration {
+	if r.Harborgate != nil && len(r.Harborgate.Sessions) > 0 {
+		var sum time.Duration
+		for _, s := range r.Harborgate.Sessions {
+			sum += between(s.StartedAt, s.EndedAt)
+		}
+		return sum
+	}
+	return between(r.StartedAt, cmp.Or(r.FinishedAt, r.UpdatedAt))
+}
+
+func between(begin, end *LocalTime) time.Duration {
+	if begin == nil || end == nil {
+		return 0
+	}
+	return max(0, end.Sub(begin.Time))
 }

@@ -167,10 +167,13 @@ type Result struct {
 
 // Extra is what we know beyond Harbor's document.
 type Extra struct {
-	Provider string   `json:"provider,omitempty"`
-	Attempt  int      `json:"attempt"` // 1 is the first of -k
-	Try      int      `json:"try"`     // 1 is the first execution
-	Failure  *Failure `json:"failure,omitempty"`
+	Provider string `json:"provider,omitempty"`
+	Attempt  int    `json:"attempt"` // 1 is the first of -k
+	Try      int    `json:"try"`     // 1 is the first execution
+	// Retries are the earlier tries that failed; those that were cut off or
+	// cancelled are none.
+	Retries int      `json:"retries,omitempty"`
+	Failure *Failure `json:"failure,omitempty"`
 	// Notes are things that happened and changed no verdict ("oom_killed",
 	// "cleanup_failed", "output truncated").
 	Notes []Note `json:"notes,omitempty"`
@@ -185,6 +188,9 @@ type Extra struct {
 	// WaitSec is how long the trial waited for a slot, SnapshotSec for an image.
 	WaitSec     float64 `json:"wait_sec,omitempty"`
 	SnapshotSec float64 `json:"snapshot_sec,omitempty"`
+	// TaskDigest is of all of the task that can change the verdict: a trial is run
+	// again when its task has another one by then.
+	TaskDigest string `json:"task_digest,omitempty"`
 }
 
 // Limit is an effective time limit.

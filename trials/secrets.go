@@ -39,12 +39,15 @@ func RedactEnv(env Env, lookup func(string) (string, bool), also ...string) Env 
 	return out
 }
 
+// RedactionMark stands where part of a secret was.
+const RedactionMark = "****"
+
 func redactValue(s string) string {
 	r := []rune(s)
 	if len(r) <= 8 {
-		return "****"
+		return RedactionMark
 	}
-	return string(r[:4]) + "****" + string(r[len(r)-3:])
+	return string(r[:4]) + RedactionMark + string(r[len(r)-3:])
 }
 
 // Redacted returns the configuration as it may be written to disk. lookup reads

@@ -20,18 +20,6 @@ func (f *runFlags) apply(s *pflag.FlagSet, c *trials.JobConfig) error {
 	set(s, &c.JobName, f.jobName, "job-name")
 	set(s, &c.JobsDir, f.jobsDir, "jobs-dir")
 	set(s, &c.NAttempts, f.attempts, "n-attempts")
-	set(s, &c.NConcurrentTrials, f.concurrent, "n-concurrent")
-	set(s, &c.Retry.MaxRetries, f.maxRetries, "max-retries")
-	c.Quiet = c.Quiet || f.quiet
-	c.Debug = c.Debug || f.debug
-	if given(s, "retry-include") {
-		include := trials.NewSet(f.retryInclude...)
-		c.Retry.IncludeExceptions = &include
-	}
-	if given(s, "retry-exclude") {
-		exclude := trials.NewSet(f.retryExclude...)
-		c.Retry.ExcludeExceptions = &exclude
-	}
 	if c.JobName == "" {
 		c.JobName = freeJobName(c.JobsDir)
 	}
@@ -44,11 +32,7 @@ func (f *runFlags) apply(s *pflag.FlagSet, c *trials.JobConfig) error {
 	set(s, &c.ExtraInstructionPaths, f.extraInstructionPaths, "extra-instruction-path")
 	set(s, &c.ExtraInstructions, f.extraInstructions, "extra-instruction")
 	c.Agents = f.arms(s, c.Agents)
-	if given(s, "n-concurrent-agents") {
-		for i := range c.Agents {
-			c.Agents[i].NConcurrent = &f.concurrentAgents
-		}
-	}
+	f.applyOperation(s, c)
 	var errs []error
 	for i := range c.Agents {
 		errs = append(errs, f.applyAgent(s, &c.Agents[i]))

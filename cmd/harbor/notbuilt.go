@@ -27,7 +27,6 @@ var notBuilt = map[string][]struct{ name, instead string }{
 		{"hub", "there is no hosted service behind this program"},
 	},
 	"job": {
-		{"resume", "run the job again under another name; trials that are done stay in the old one"},
 		{"regrade", "run the job again"},
 		{"list", "look into the jobs directory"},
 		{"cancel", "send the process SIGINT; its id is in the job's .lock"},

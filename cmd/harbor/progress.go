@@ -12,12 +12,17 @@ import (
 
 	"golang.org/x/term"
 
+	"harborgate/internal/app"
 	"harborgate/internal/events"
 	"harborgate/trials"
+	"harborgate/trials/stats"
 )
 
 // redraw is how often the live display is drawn anew.
 const redraw = 250 * time.Millisecond
+
+// heartbeat is how long a log of lines is silent at most.
+const heartbeat = 30 * time.Second
 
 // eventBuffer is far more than a job emits between two redraws.
 const eventBuffer = 4096
@@ -34,9 +39,12 @@ type progress struct {
 	done  chan struct{}
 }
 
-func newProgress(e *env, log *events.Log, total int, quiet bool) *progress {
-	p := &progress{out: e.err, quiet: quiet, state: newJobState(total), done: make(chan struct{})}
-	if f, ok := e.err.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+func newProgress(e *env, log *events.Log, plan *app.Plan) *progress {
+	p := &progress{out: e.err, quiet: plan.Config.Quiet, state: newJobState(plan.Total()), done: make(chan struct{})}
+	if plan.Past != nil {
+		p.state.keep(plan.Past.Kept)
+	}
+	if f, ok := e.err.(*os.File); ok && isLive(f, e.lookup) {
 		p.live = true
 		if w, _, err := term.GetSize(int(f.Fd())); err == nil {
 			p.width = w
@@ -47,6 +55,20 @@ func newProgress(e *env, log *events.Log, total int, quiet bool) *progress {
 	return p
 }
 
+// plainPlaces are variables that ask for lines instead of a display that is drawn
+// again and again, with the value that does; "" is any.
+var plainPlaces = map[string]string{"TERM": "dumb", "CI": "", "NO_COLOR": ""}
+
+// isLive reports whether a display can be drawn anew on a file.
+func isLive(f *os.File, lookup func(string) (string, bool)) bool {
+	for name, value := range plainPlaces {
+		if v, ok := lookup(name); ok && v != "" && (value == "" || v == value) {
+			return false
+		}
+	}
+	return term.IsTerminal(int(f.Fd()))
+}
+
 // wait returns when the last event is shown.
 func (p *progress) wait() { <-p.done }
 
@@ -54,6 +76,11 @@ func (p *progress) follow(ch <-chan trials.Event) {
 	defer close(p.done)
 	tick := time.NewTicker(redraw)
 	defer tick.Stop()
+	said := time.Now()
+	say := func(line string) {
+		said = time.Now()
+		fmt.Fprintln(p.out, line)
+	}
 	for {
 		select {
 		case e, ok := <-ch:
@@ -63,11 +90,14 @@ func (p *progress) follow(ch <-chan trials.Event) {
 			}
 			line := p.state.apply(e)
 			if !p.live && !p.quiet && line != "" {
-				fmt.Fprintln(p.out, line)
+				say(line)
 			}
-		case <-tick.C:
-			if p.live {
-				p.draw(p.state.render(time.Now(), p.quiet))
+		case now := <-tick.C:
+			switch {
+			case p.live:
+				p.draw(p.state.render(now, p.quiet))
+			case now.Sub(said) >= heartbeat:
+				say(p.state.alive(now))
 			}
 		}
 	}
@@ -103,11 +133,19 @@ type jobState struct {
 	started  time.Time
 	running  map[string]*runningTrial
 	builds   map[string]runningBuild
-	done     int
+	ended    map[string]counted // trials that have a result now
+	kept     int                // of them, those of earlier processes
 	graded   int
 	sum      float64
-	ungraded map[string]int
+	ungraded map[trials.Blame]int
 	retries  int
+}
+
+// counted is what a trial's result adds to the numbers.
+type counted struct {
+	valid bool
+	value float64
+	blame trials.Blame
 }
 
 type runningTrial struct {
@@ -122,7 +160,40 @@ type runningBuild struct {
 }
 
 func newJobState(total int) *jobState {
-	return &jobState{total: total, started: time.Now(), running: map[string]*runningTrial{}, builds: map[string]runningBuild{}, ungraded: map[string]int{}}
+	return &jobState{total: total, started: time.Now(), running: map[string]*runningTrial{}, builds: map[string]runningBuild{}, ended: map[string]counted{}, ungraded: map[trials.Blame]int{}}
+}
+
+// keep counts the trials that earlier processes finished.
+func (s *jobState) keep(kept []stats.Trial) {
+	for _, t := range kept {
+		main, _ := t.Rewards.Main()
+		s.count(t.Name, counted{t.Valid, main.Value, t.Blame})
+	}
+	s.kept = len(s.ended)
+}
+
+// count takes a trial's result, instead of an earlier one.
+func (s *jobState) count(trial string, e counted) {
+	s.forget(trial)
+	s.ended[trial] = e
+	s.add(e, 1)
+}
+
+// forget takes back a result that is not the last one: the trial is tried again.
+func (s *jobState) forget(trial string) {
+	if e, ok := s.ended[trial]; ok {
+		delete(s.ended, trial)
+		s.add(e, -1)
+	}
+}
+
+func (s *jobState) add(e counted, n int) {
+	if !e.valid {
+		s.ungraded[e.blame] += n
+		return
+	}
+	s.graded += n
+	s.sum += float64(n) * e.value
 }
 
 // eventData are the members that the display reads.
@@ -137,7 +208,7 @@ type eventData struct {
 	Rewards   trials.Rewards
 	Valid     bool `json:"reward_valid"`
 	Exception string
-	Blame     string
+	Blame     trials.Blame
 	Message   string
 	Done, Of  int
 }
@@ -169,7 +240,7 @@ func (s *jobState) apply(e trials.Event) string {
 		}
 	case trials.EventRetry:
 		s.retries++
-		s.done--
+		s.forget(e.Trial)
 		return s.line(e, "%s: try %d failed with %s, again in %s", e.Trial, e.Try, d.Exception, ms(d.WaitMS))
 	case trials.EventNote:
 		if e.Trial == "" {
@@ -201,20 +272,16 @@ func (s *jobState) end(e trials.Event, d eventData) string {
 		took = e.Time.Sub(t.since).Round(100 * time.Millisecond)
 	}
 	delete(s.running, e.Trial)
-	s.done++
+	main, _ := d.Rewards.Main()
+	s.count(e.Trial, counted{d.Valid, main.Value, d.Blame})
 	verdict := "no verdict"
 	if d.Valid {
-		s.graded++
-		main, _ := d.Rewards.Main()
-		s.sum += main.Value
 		verdict = "reward " + rewardText(d.Rewards)
-	} else {
-		s.ungraded[d.Blame]++
 	}
 	if d.Exception != "" {
 		verdict += ", " + d.Exception
 		if d.Blame != "" {
-			verdict += " (" + d.Blame + ")"
+			verdict += " (" + string(d.Blame) + ")"
 		}
 	}
 	return s.line(e, "%s: %s, %s", e.Trial, verdict, took)
@@ -232,7 +299,17 @@ func rewardText(r trials.Rewards) string {
 }
 
 func (s *jobState) line(e trials.Event, format string, args ...any) string {
-	return fmt.Sprintf("%s [%d/%d] ", e.Time.Local().Format("15:04:05"), s.done, s.total) + printable(fmt.Sprintf(format, args...))
+	return fmt.Sprintf("%s [%d/%d] ", e.Time.Local().Format("15:04:05"), len(s.ended), s.total) + printable(fmt.Sprintf(format, args...))
+}
+
+// alive says that the job goes on though nothing ended.
+func (s *jobState) alive(now time.Time) string {
+	longest := time.Duration(0)
+	for _, t := range s.running {
+		longest = max(longest, now.Sub(t.since))
+	}
+	return fmt.Sprintf("%s [%d/%d] %d running, the longest for %s, %d images being made", now.Local().Format("15:04:05"),
+		len(s.ended), s.total, len(s.running), longest.Round(time.Second), len(s.builds))
 }
 
 // mostShown is how many running trials the display lists, the slowest first.
@@ -292,20 +369,21 @@ func bar(done, of, width int) string {
 }
 
 func (s *jobState) headline(now time.Time) string {
-	b := fmt.Sprintf("%s %d/%d  %s", bar(s.done, s.total, 20), s.done, s.total, now.Sub(s.started).Round(time.Second))
+	done := len(s.ended)
+	b := fmt.Sprintf("%s %d/%d  %s", bar(done, s.total, 20), done, s.total, now.Sub(s.started).Round(time.Second))
 	if s.graded > 0 {
-		b += fmt.Sprintf("  mean %.3f (%d of %d graded)", s.sum/float64(s.graded), s.graded, s.done)
+		b += fmt.Sprintf("  mean %.3f (%d of %d graded)", s.sum/float64(s.graded), s.graded, done)
 	}
 	for _, blame := range trials.Blames() {
-		if n := s.ungraded[string(blame)]; n > 0 {
+		if n := s.ungraded[blame]; n > 0 {
 			b += fmt.Sprintf("  %d %s", n, blame)
 		}
 	}
 	if s.retries > 0 {
 		b += fmt.Sprintf("  %d retries", s.retries)
 	}
-	if s.done > 0 && s.done < s.total {
-		left := now.Sub(s.started) / time.Duration(s.done) * time.Duration(s.total-s.done)
+	if mine := done - s.kept; mine > 0 && done < s.total {
+		left := now.Sub(s.started) / time.Duration(mine) * time.Duration(s.total-done)
 		b += fmt.Sprintf("  ETA %s", left.Round(time.Second))
 	}
 	return b

@@ -117,13 +117,5 @@ func (o *reportOptions) load(dir string) (reportedJob, error) {
 
 // planOf is what a job set out to do.
 func planOf(s app.Summary) stats.Plan {
-	plan := stats.Plan{Trials: s.Planned, ByKey: s.ByKey}
-	end := s.Result.FinishedAt
-	if end == nil {
-		end = s.Result.UpdatedAt
-	}
-	if begin := s.Result.StartedAt; begin != nil && end != nil {
-		plan.Wall = end.Sub(begin.Time)
-	}
-	return plan
+	return stats.Plan{Trials: s.Planned, ByKey: s.ByKey, Wall: s.Result.Worked()}
 }

@@ -22,8 +22,10 @@ import (
 // runOptions are what `harbor run` works with.
 type runOptions struct {
 	*env
-	flags runFlags
-	cmd   *cobra.Command
+	flags  runFlags
+	resume resumeFlags
+	cmd    *cobra.Command
+	shown  string // the job's directory, as the user would type it
 }
 
 func newRunCommand(e *env, name string) *cobra.Command {
@@ -31,6 +33,8 @@ func newRunCommand(e *env, name string) *cobra.Command {
 	o.cmd = &cobra.Command{
 		Use:   name,
 		Short: "Run a job: agents on tasks, in sandboxes, graded by the tasks' tests",
+		Long: `Run a job: agents on tasks, in sandboxes, graded by the tasks' tests. With the name of
+a job that is there already, go on with it: trials that have a result are kept.`,
 		Example: `  harbor run -p tasks/hello                      one task with its own solution
   harbor run -p tasks -a nop -n 8 -k 2           every task twice, eight trials at once
   harbor run -c job.yaml -p tasks -i 'py-*'      a configuration, some tasks`,
@@ -38,6 +42,7 @@ func newRunCommand(e *env, name string) *cobra.Command {
 		RunE: func(c *cobra.Command, _ []string) error { return o.run(c.Context()) },
 	}
 	addRunFlags(o.cmd, &o.flags)
+	addRetryFailedFlag(o.cmd.Flags(), &o.resume)
 	o.cmd.Flags().BoolVar(&o.json, "json", false, "print the result as JSON on standard output")
 	return o.cmd
 }
@@ -50,6 +55,11 @@ func (o *runOptions) run(ctx context.Context) error {
 	if o.flags.printConfig {
 		return o.print(cfg)
 	}
+	o.shown = relative(filepath.Join(cfg.JobsDir, cfg.JobName))
+	return o.withApp(ctx, cfg)
+}
+
+func (o *runOptions) withApp(ctx context.Context, cfg trials.JobConfig) error {
 	o.log = o.logger(cfg)
 	a, err := app.New(app.Options{Logger: o.log, Lookup: o.lookup})
 	if err != nil {
@@ -109,13 +119,25 @@ func (o *runOptions) logger(cfg trials.JobConfig) *slog.Logger {
 	return slog.New(slog.NewTextHandler(o.err, &slog.HandlerOptions{Level: level}))
 }
 
-func (o *runOptions) job(ctx context.Context, a *app.App, cfg trials.JobConfig) error {
+func (o *runOptions) job(ctx context.Context, a *app.App, cfg trials.JobConfig) (err error) {
 	plan, err := app.NewPlan(cfg, uuid.NewString())
 	if err != nil {
 		return codedError{exitNothing, err}
 	}
 	o.reportInvalid(plan)
-	if len(plan.Trials) == 0 {
+	redo, err := o.redo(plan.Dir())
+	if err == nil {
+		err = a.Continue(plan, redo)
+	}
+	if err != nil {
+		return codedError{exitNothing, err}
+	}
+	defer func() { err = errors.Join(err, plan.Close()) }()
+	o.reportPast(plan)
+	switch {
+	case plan.Finished() && !o.flags.dryRun:
+		return o.nothingToDo(ctx, plan)
+	case plan.Total() == 0:
 		return nothingRan("none of the tasks can run")
 	}
 	if err := o.confirmVariables(plan); err != nil {
@@ -141,19 +163,33 @@ func (o *runOptions) job(ctx context.Context, a *app.App, cfg trials.JobConfig) 
 	return o.watch(ctx, j)
 }
 
+// nothingToDo shows a job of which nothing is left to do, and changes none of it.
+func (o *runOptions) nothingToDo(ctx context.Context, plan *app.Plan) error {
+	s := plan.Summary()
+	if err := o.showEnd(plan.Dir(), s); err != nil {
+		return err
+	}
+	return outcome(ctx, s)
+}
+
+// showEnd prints the numbers of a job.
+func (o *runOptions) showEnd(dir string, s app.Summary) error {
+	if o.json {
+		return printJSON(o.env, map[string]any{"job_dir": dir, "result": s.Result, "report": reportOf(s)})
+	}
+	writeSummary(o.out, s)
+	_, err := fmt.Fprintf(o.out, "\nResults: %s\n", o.shown)
+	return err
+}
+
 // watch runs the job with its progress on standard error and its numbers on
 // standard output.
 func (o *runOptions) watch(ctx context.Context, j *app.Job) error {
-	progress := newProgress(o.env, j.Events, len(j.Plan.Trials), j.Plan.Config.Quiet)
+	progress := newProgress(o.env, j.Events, j.Plan)
 	summary, err := j.Run(ctx)
 	err = errors.Join(err, j.Close())
 	progress.wait()
-	if o.json {
-		err = errors.Join(err, o.printJSON(j, summary))
-	} else {
-		writeSummary(o.out, summary)
-		fmt.Fprintf(o.out, "\nResults: %s\n", relative(j.Dir))
-	}
+	err = errors.Join(err, o.showEnd(j.Dir, summary))
 	if err != nil { // said here: the code below may stand for something else
 		fmt.Fprintln(o.err, "harbor:", printable(err.Error()))
 	}
@@ -161,17 +197,6 @@ func (o *runOptions) watch(ctx context.Context, j *app.Job) error {
 		return end
 	}
 	return codedError{code: exitUngraded}
-}
-
-func (o *runOptions) printJSON(j *app.Job, s app.Summary) error {
-	b, err := json.MarshalIndent(map[string]any{
-		"job_dir": j.Dir, "result": s.Result, "report": reportOf(s),
-	}, "", "  ")
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintln(o.out, string(b))
-	return err
 }
 
 // outcome turns a finished job into the exit code.

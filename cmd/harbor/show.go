@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -20,37 +21,42 @@ import (
 
 func newJobCommand(e *env) *cobra.Command {
 	c := group("job", "Run and inspect jobs", "jobs")
-	c.AddCommand(newRunCommand(e, "start"), jsonFlag(e, &cobra.Command{
+	c.AddCommand(newRunCommand(e, "start"), newResumeCommand(e), jsonFlag(e, &cobra.Command{
 		Use: "show DIR", Short: "Show the numbers of a job and its trials", Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error { return showJob(e, args[0]) },
 	}))
 	return addNotBuilt(c, "job")
 }
 
-// loadJob reads a job from disk, also one that is still running.
+// loadJob reads a job from disk with all that its results hold, also one that is
+// still running. Trials without a result that can be read are left out.
 func loadJob(dir string) (app.Summary, []*trials.Result, error) {
+	s, found, err := readJob(dir, results.ReadWholeTrials)
+	var all []*trials.Result
+	for _, f := range found {
+		if f.Result != nil {
+			all = append(all, f.Result)
+		}
+	}
+	return s, all, err
+}
+
+func readJob(dir string, read func(string) ([]results.Found, error)) (app.Summary, []results.Found, error) {
 	res, err := results.ReadJobResult(dir)
 	if err != nil {
 		return app.Summary{}, nil, notA("job", dir, err)
 	}
-	dirs, err := results.TrialDirs(dir)
+	found, err := read(dir)
 	if err != nil {
 		return app.Summary{}, nil, notA("job", dir, err)
 	}
 	s := app.Summary{Result: res, Planned: res.NTotalTrials, ByKey: plannedBy(dir)}
-	var all []*trials.Result
-	for _, d := range dirs {
-		r, err := results.ReadTrialResult(d)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue // it runs, or was cut off
+	for _, f := range found {
+		if f.Result != nil {
+			s.Trials = append(s.Trials, stats.Of(f.Result))
 		}
-		if err != nil {
-			return s, nil, codedError{exitNothing, err}
-		}
-		all = append(all, r)
-		s.Trials = append(s.Trials, stats.Of(r))
 	}
-	return s, all, nil
+	return s, found, nil
 }
 
 // plannedBy counts a job's planned trials by arm, nil when its lock does not say.
@@ -71,20 +77,46 @@ func notA(what, dir string, err error) error {
 }
 
 func showJob(e *env, dir string) error {
-	s, all, err := loadJob(dir)
+	if e.json {
+		s, all, err := loadJob(dir)
+		if err != nil {
+			return err
+		}
+		state, _ := results.StateOf(dir, s.Result)
+		return printJSON(e, map[string]any{"state": state, "result": s.Result, "report": reportOf(s), "trials": all})
+	}
+	s, found, err := readJob(dir, results.ReadTrials)
 	if err != nil {
 		return err
 	}
-	if e.json {
-		return printJSON(e, map[string]any{"result": s.Result, "report": reportOf(s), "trials": all})
+	sayUnreadable(e, dir, found)
+	out := bufio.NewWriter(e.out)
+	writeSummary(out, s)
+	switch state, holder := results.StateOf(dir, s.Result); state {
+	case results.StateRunning:
+		fmt.Fprintf(out, "\nRunning, as process %d\n", holder.PID)
+	case results.StateInterrupted:
+		fmt.Fprintf(out, "\nInterrupted: `harbor job resume %s` goes on\n", dir)
+	default:
 	}
-	writeSummary(e.out, s)
-	w := tabwriter.NewWriter(e.out, 0, 0, 2, ' ', 0)
+	if err := out.Flush(); err != nil { // the numbers first: trials may be thousands
+		return err
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "\nTRIAL\tREWARD\tTIME\tEXCEPTION\tBLAME")
 	for _, t := range s.Trials {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", t.Name, verdictText(t), t.Duration.Round(100e6), t.Exception, t.Blame)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", printable(t.Name), verdictText(t), t.Duration.Round(100e6), printable(t.Exception), t.Blame)
 	}
-	return w.Flush()
+	return errors.Join(w.Flush(), out.Flush())
+}
+
+// sayUnreadable names results that are there and cannot be read.
+func sayUnreadable(e *env, dir string, found []results.Found) {
+	for _, f := range found {
+		if f.Err != nil && !errors.Is(f.Err, fs.ErrNotExist) {
+			fmt.Fprintf(e.err, "harbor: %s; `harbor job resume %s` runs the trial again\n", printable(f.Err.Error()), dir)
+		}
+	}
 }
 
 // verdictText is the reward, – when there is none that counts.

@@ -63,10 +63,10 @@ type Settings struct {
 	PassCredentials bool
 }
 
-// StartJob makes the job's directory and everything it needs; nothing runs yet.
+// StartJob makes the job's directory, or takes over the one that Continue holds,
+// and everything it needs; nothing runs yet.
 func (a *App) StartJob(plan *Plan, p providers.Provider, set Settings) (*Job, error) {
-	dir := filepath.Join(plan.Config.JobsDir, plan.Config.JobName)
-	files, err := results.CreateJob(dir)
+	files, err := plan.files()
 	if err != nil {
 		return nil, err
 	}
@@ -79,6 +79,18 @@ func (a *App) StartJob(plan *Plan, p providers.Provider, set Settings) (*Job, er
 		return nil, errors.Join(err, j.Close())
 	}
 	return j, nil
+}
+
+func (p *Plan) files() (*results.Job, error) {
+	if p.Past == nil {
+		return results.CreateJob(p.Dir())
+	}
+	if err := p.Past.clear(); err != nil {
+		return nil, err
+	}
+	files := p.Past.files
+	p.Past.files = nil // the job's from here on
+	return files, nil
 }
 
 func (j *Job) open(set Settings) (err error) {
@@ -140,7 +152,7 @@ func (a *App) remember(dir string, plan *Plan) error {
 // results, and the job counts as interrupted by the context's cause.
 func (j *Job) Run(ctx context.Context) (Summary, error) {
 	j.Events.Emit(trials.NewEvent(trials.EventJobStart, "", 0, 0, map[string]any{
-		"job_id": j.Plan.ID, "n_trials": len(j.Plan.Trials), "provider": j.provider.Info().Name, "concurrency": j.Plan.Config.NConcurrentTrials,
+		"job_id": j.Plan.ID, "n_trials": j.Plan.Total(), "kept": j.Plan.Total() - len(j.Plan.Trials), "provider": j.provider.Info().Name, "concurrency": j.Plan.Config.NConcurrentTrials,
 	}))
 	locked := make(chan error, 1)
 	go func() { locked <- j.writeLock() }()
@@ -161,7 +173,7 @@ func (j *Job) Run(ctx context.Context) (Summary, error) {
 	j.Events.Emit(trials.NewEvent(trials.EventJobEnd, "", 0, 0, map[string]any{
 		"graded": res.Harborgate.Graded, "ungraded": res.Harborgate.Ungraded, "unstarted": unstarted, "interrupted": interrupted,
 	}))
-	return Summary{Result: res, Trials: j.tally.all(), Planned: len(j.Plan.Trials), ByKey: j.Plan.byKey()}, errors.Join(err, werr)
+	return Summary{Result: res, Trials: j.tally.all(), Planned: j.Plan.Total(), ByKey: j.Plan.byKey()}, errors.Join(err, werr)
 }
 
 // writeLock reads every task once for its digest, beside the first trials.
@@ -170,7 +182,10 @@ func (j *Job) writeLock() error {
 		SchemaVersion: trials.JobLockSchema, CreatedAt: trials.At(time.Now()),
 		Harbor: trials.HarborInfo{Version: Version}, NConcurrentTrials: j.Plan.Config.NConcurrentTrials, Retry: j.Plan.Config.Retry,
 	}
-	for _, t := range j.Plan.Trials {
+	if past := j.Plan.Past; past != nil && past.lock.CreatedAt != nil {
+		lock.CreatedAt, lock.Harbor = past.lock.CreatedAt, past.lock.Harbor
+	}
+	for _, t := range j.Plan.all {
 		l, err := t.lock()
 		if err != nil {
 			return err
@@ -275,9 +290,11 @@ func (j *Job) Build(ctx context.Context, key string) {
 // tries runs the scheduler's assignments.
 type tries struct{ *Job }
 
-// Run executes one try and decides whether there is another.
+// Run executes one try and decides whether there is another. What the try left is
+// put aside at once then: a trial that waits for its next try has no result.
 func (j tries) Run(ctx context.Context, a scheduler.Assignment) scheduler.Outcome {
 	t := j.Plan.Trials[a.Trial]
+	number := t.earlier + a.Try
 	j.tally.tryStarted()
 	res := j.try(ctx, t, a)
 	exception := ""
@@ -289,7 +306,10 @@ func (j tries) Run(ctx context.Context, a scheduler.Assignment) scheduler.Outcom
 		out = scheduler.Outcome{}
 	}
 	if out.Retry {
-		j.Events.Emit(trials.NewEvent(trials.EventRetry, t.Config.TrialName, t.Attempt, a.Try, map[string]any{
+		if err := results.Archive(j.trialDir(t)); err != nil {
+			j.log.Error("the failed try stays where it is until the next one begins", "trial", t.Config.TrialName, "error", err)
+		}
+		j.Events.Emit(trials.NewEvent(trials.EventRetry, t.Config.TrialName, t.Attempt, number, map[string]any{
 			"exception": exception, "wait_ms": out.Pause.Milliseconds(),
 		}))
 	}
@@ -297,19 +317,23 @@ func (j tries) Run(ctx context.Context, a scheduler.Assignment) scheduler.Outcom
 	return out
 }
 
+func (j *Job) trialDir(t PlannedTrial) string { return filepath.Join(j.Dir, t.Config.TrialName) }
+
 func (j *Job) try(ctx context.Context, t PlannedTrial, a scheduler.Assignment) *trials.Result {
-	sink, err := results.NewTrial(filepath.Join(j.Dir, t.Config.TrialName), a.Try, results.DefaultLimits())
+	number := t.earlier + a.Try
+	sink, err := results.NewTrial(j.trialDir(t), number, results.DefaultLimits())
 	if err != nil {
 		return j.lost(t, err)
 	}
 	try := runner.Try{
 		Config: t.Config, Task: t.Task.Task, Job: j.Plan.Config.JobName, ID: uuid.NewString(),
-		Attempt: t.Attempt, Number: a.Try, Waited: a.Waited, Sink: sink,
+		Attempt: t.Attempt, Number: number, Retries: t.retries + a.Try - 1, Waited: a.Waited, Sink: sink,
 	}
-	if try.Lock, err = t.lock(); err == nil {
-		try.TaskChecksum, err = t.Task.checksum()
-	}
-	try.Invalid = err
+	var errs [3]error
+	try.Lock, errs[0] = t.lock()
+	try.TaskChecksum, errs[1] = t.Task.checksum()
+	try.TaskDigest, errs[2] = t.digest()
+	try.Invalid = errors.Join(errs[:]...)
 	return j.runner.Run(ctx, try)
 }
 

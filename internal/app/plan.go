@@ -18,17 +18,32 @@ import (
 type Plan struct {
 	Config trials.JobConfig
 	ID     string
-	Trials []PlannedTrial
+	Trials []PlannedTrial // those to run
+	Past   *Past          // nil when the job is new; see App.Continue
 	// Invalid are tasks that cannot run, with all that is wrong with them.
 	Invalid []tasks.Found
 	// Warnings are about tasks that run.
 	Warnings tasks.Problems
+
+	all []PlannedTrial // also those that an earlier process finished
 }
 
 // PlannedTrial is one trial of a plan.
 type PlannedTrial struct {
 	trials.Planned
 	Task *plannedTask
+
+	earlier int // tries before the first of this process
+	retries int // of them, those that failed by themselves
+}
+
+// Total is how many trials the job has, run or to be run.
+func (p *Plan) Total() int {
+	n := len(p.Trials)
+	if p.Past != nil {
+		n += len(p.Past.Kept)
+	}
+	return n
 }
 
 // plannedTask is a task with its digests, which are computed when they are first
@@ -37,6 +52,8 @@ type plannedTask struct {
 	*tasks.Task
 	checksum func() (string, error)
 	content  func() (string, error)
+	verdict  func() (string, error) // of what decides a verdict
+	solution func() (string, error) // the same, with the solution
 }
 
 func newPlannedTask(t *tasks.Task) *plannedTask {
@@ -44,6 +61,10 @@ func newPlannedTask(t *tasks.Task) *plannedTask {
 		Task:     t,
 		checksum: sync.OnceValues(func() (string, error) { return tasks.Checksum(t.Dir) }),
 		content:  sync.OnceValues(func() (string, error) { return tasks.ContentHash(t.Dir) }),
+		verdict:  sync.OnceValues(func() (string, error) { return verdictDigest(t.Dir, verdictDirs) }),
+		solution: sync.OnceValues(func() (string, error) {
+			return verdictDigest(t.Dir, append(verdictDirs[:len(verdictDirs):len(verdictDirs)], tasks.SolutionDir))
+		}),
 	}
 }
 
@@ -52,6 +73,11 @@ func (p *Plan) byKey() map[stats.Key]int {
 	out := map[stats.Key]int{}
 	for _, t := range p.Trials {
 		out[stats.KeyOf(t.Config.Agent, t.Config.Task.Source)]++
+	}
+	if p.Past != nil {
+		for _, t := range p.Past.Kept {
+			out[t.Row]++
+		}
 	}
 	return out
 }
@@ -121,8 +147,9 @@ func (p *Plan) expand(configs []trials.TaskConfig, found map[string]*plannedTask
 		return err
 	}
 	for _, t := range planned {
-		p.Trials = append(p.Trials, PlannedTrial{Planned: t, Task: found[t.Config.Task.Reference()]})
+		p.all = append(p.all, PlannedTrial{Planned: t, Task: found[t.Config.Task.Reference()]})
 	}
+	p.Trials = p.all
 	return nil
 }
 

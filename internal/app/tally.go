@@ -1,6 +1,9 @@
 package app
 
 import (
+	"cmp"
+	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -32,21 +35,45 @@ type tally struct {
 }
 
 func newTally(job *results.Job, plan *Plan, provider string) *tally {
-	now := time.Now()
+	now := trials.LocalAt(time.Now())
 	t := &tally{
 		job: job, cfg: plan.Config, trials: map[string]stats.Trial{},
 		res: trials.JobResult{
-			SchemaVersion: trials.ResultSchema, ID: plan.ID,
-			StartedAt: trials.LocalAt(now), UpdatedAt: trials.LocalAt(now), NTotalTrials: len(plan.Trials),
+			SchemaVersion: trials.ResultSchema, ID: plan.ID, StartedAt: now, NTotalTrials: plan.Total(),
 		},
-		extra: trials.JobExtra{Provider: provider},
+		extra: trials.JobExtra{Provider: provider, Sessions: []trials.Session{{StartedAt: now}}},
 		dirty: make(chan struct{}, 1), stop: make(chan struct{}),
 	}
 	t.end = sync.OnceFunc(func() { close(t.stop) })
 	for _, f := range plan.Invalid {
 		t.extra.InvalidTasks = append(t.extra.InvalidTasks, f.Path)
 	}
+	if wd, err := os.Getwd(); err == nil {
+		t.extra.WorkDir = wd
+	}
+	if plan.Past != nil {
+		t.goOn(plan.Past)
+	}
 	return t
+}
+
+// goOn takes over the numbers of earlier processes.
+func (t *tally) goOn(past *Past) {
+	for _, x := range past.Kept {
+		t.order = append(t.order, x.Name)
+		t.trials[x.Name] = x
+	}
+	t.retries = past.retries
+	r := past.Result
+	if r.StartedAt == nil {
+		return
+	}
+	t.res.StartedAt = r.StartedAt
+	earlier := []trials.Session{{StartedAt: r.StartedAt, EndedAt: cmp.Or(r.FinishedAt, r.UpdatedAt)}}
+	if x := r.Harborgate; x != nil && len(x.Sessions) > 0 {
+		earlier = x.Sessions
+	}
+	t.extra.Sessions = append(slices.Clip(earlier), t.extra.Sessions...)
 }
 
 // start writes the first result and keeps the file up to date until finish.
@@ -127,12 +154,17 @@ func (t *tally) snapshot(finished *time.Time) trials.JobResult {
 		r.FinishedAt, r.UpdatedAt = trials.LocalAt(*finished), trials.LocalAt(*finished)
 	}
 	extra := t.extra
+	extra.Sessions = slices.Clone(t.extra.Sessions)
+	extra.Sessions[len(extra.Sessions)-1].EndedAt = r.UpdatedAt
 	extra.Ungraded = map[trials.Blame]int{}
 	for _, x := range all {
 		switch {
 		case x.Valid:
 			extra.Graded++
-		case !x.Cancelled && x.Blame != trials.BlameNone:
+		case x.Cancelled:
+		case x.Blame == trials.BlameNone:
+			extra.Unblamed++
+		default:
 			extra.Ungraded[x.Blame]++
 		}
 		if x.Suspect {

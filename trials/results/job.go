@@ -4,9 +4,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/gofrs/flock"
@@ -27,11 +27,16 @@ type Holder struct {
 
 // Self describes this process.
 func Self() Holder {
-	h := Holder{PID: os.Getpid(), Start: processStart(os.Getpid())}
-	if b, err := os.ReadFile("/proc/sys/kernel/random/boot_id"); err == nil {
-		h.BootID = strings.TrimSpace(string(b))
+	return Holder{PID: os.Getpid(), Start: processStart(os.Getpid()), BootID: bootID()}
+}
+
+// bootID is "" where the kernel does not say.
+func bootID() string {
+	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return ""
 	}
-	return h
+	return strings.TrimSpace(string(b))
 }
 
 // processStart is "" where the kernel does not say.
@@ -74,15 +79,28 @@ type Job struct {
 	lock *flock.Flock
 }
 
-// CreateJob makes and locks a job's directory. One that has a result already is
-// an *ExistsError, one that another process runs a *LockedError.
+// CreateJob makes and locks a job's directory. One that holds a job already is an
+// *ExistsError, one that another process runs a *LockedError.
 func CreateJob(dir string) (*Job, error) {
-	dir, err := filepath.Abs(dir)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("make job directory: %w", err)
+	}
+	j, err := OpenJob(dir)
 	if err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, fmt.Errorf("make job directory: %w", err)
+	if HoldsJob(j.Dir) {
+		return nil, errors.Join(&ExistsError{Dir: j.Dir}, j.Close())
+	}
+	return j, nil
+}
+
+// OpenJob locks a directory that is there. One that another process runs is a
+// *LockedError.
+func OpenJob(dir string) (*Job, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
 	}
 	j := &Job{Dir: dir, lock: flock.New(filepath.Join(dir, jobLockFile), flock.SetFlag(os.O_CREATE|os.O_RDWR))}
 	ok, err := j.lock.TryLock()
@@ -92,9 +110,6 @@ func CreateJob(dir string) (*Job, error) {
 	if !ok {
 		return nil, &LockedError{Dir: dir, Holder: holderOf(dir)}
 	}
-	if _, err := os.Stat(filepath.Join(dir, ConfigFile)); !errors.Is(err, fs.ErrNotExist) {
-		return nil, errors.Join(err, j.Close(), &ExistsError{Dir: dir})
-	}
 	b, err := json.Marshal(Self())
 	if err == nil {
 		err = os.WriteFile(j.lock.Path(), b, 0o644)
@@ -103,6 +118,49 @@ func CreateJob(dir string) (*Job, error) {
 		return nil, errors.Join(fmt.Errorf("lock job %s: %w", dir, err), j.Close())
 	}
 	return j, nil
+}
+
+// HoldsJob reports whether a directory holds what a job begins with. A lock
+// alone, of a process that died at once, is none.
+func HoldsJob(dir string) bool {
+	return slices.ContainsFunc([]string{ConfigFile, ResultFile, LockFile, EventsFile}, func(name string) bool {
+		_, err := os.Lstat(filepath.Join(dir, name))
+		return err == nil
+	})
+}
+
+// Running returns the process that works on a job, as far as this host can tell:
+// the lock names it, and it lives. It takes no lock, so it disturbs nobody.
+func Running(dir string) (h Holder, ok bool) {
+	h = holderOf(dir)
+	return h, h.Alive()
+}
+
+// Alive reports whether the process that a lock names runs on this host. A number
+// that the kernel gave to another process does not count.
+func (h Holder) Alive() bool {
+	return h.PID > 0 && h.Start != "" && h.BootID == bootID() && processStart(h.PID) == h.Start
+}
+
+// State is what becomes of a job.
+type State string
+
+// States of a job.
+const (
+	StateRunning     State = "running"
+	StateFinished    State = "finished"
+	StateInterrupted State = "interrupted" // neither: it can go on
+)
+
+// StateOf tells the state of a job with this result. holder is of a running one.
+func StateOf(dir string, r trials.JobResult) (s State, holder Holder) {
+	if h, ok := Running(dir); ok {
+		return StateRunning, h
+	}
+	if r.FinishedAt != nil {
+		return StateFinished, Holder{}
+	}
+	return StateInterrupted, Holder{}
 }
 
 func holderOf(dir string) (h Holder) {
@@ -143,5 +201,7 @@ func (j *Job) write(name string, b []byte, err error) error {
 	return atomicfile.Write(filepath.Join(j.Dir, name), b, 0o644)
 }
 
-// Close gives the job free.
-func (j *Job) Close() error { return j.lock.Close() }
+// Close gives the job free. The lock names nobody from then on.
+func (j *Job) Close() error {
+	return errors.Join(os.Truncate(j.lock.Path(), 0), j.lock.Close())
+}

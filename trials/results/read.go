@@ -123,9 +123,52 @@ func hasRewards(r *trials.Result) bool {
 
 func decode(b []byte, into any, name string) error {
 	if err := json.Unmarshal(b, into); err != nil {
-		return fmt.Errorf("%s cannot be read: %w", name, err)
+		return wrapUnreadable(name, err)
 	}
 	return nil
+}
+
+func wrapUnreadable(name string, err error) error {
+	return fmt.Errorf("%s cannot be read: %w", name, err)
+}
+
+// ReadJobConfig reads a job's config.json, of ours or of Harbor from 0.5 on.
+func ReadJobConfig(dir string) (trials.JobConfig, error) {
+	name := filepath.Join(dir, ConfigFile)
+	b, err := os.ReadFile(name)
+	if err != nil {
+		return trials.JobConfig{}, err
+	}
+	c, err := trials.ReadJobConfig(b)
+	if err != nil {
+		err = wrapUnreadable(name, err)
+	}
+	return c, err
+}
+
+// ReadTrialConfig reads a trial's config.json.
+func ReadTrialConfig(dir string) (trials.TrialConfig, error) {
+	name := filepath.Join(dir, ConfigFile)
+	b, err := os.ReadFile(name)
+	if err != nil {
+		return trials.TrialConfig{}, err
+	}
+	c, err := trials.ReadTrialConfig(b)
+	if err != nil {
+		err = wrapUnreadable(name, err)
+	}
+	return c, err
+}
+
+// ReadTrialLock reads a trial's lock.json.
+func ReadTrialLock(dir string) (trials.TrialLock, error) {
+	var l trials.TrialLock
+	name := filepath.Join(dir, LockFile)
+	b, err := os.ReadFile(name)
+	if err != nil {
+		return l, err
+	}
+	return l, decode(b, &l, name)
 }
 
 // TrialDirs lists the directories of a job that are trials, in order of their

@@ -66,8 +66,8 @@ type usage struct {
 	bytes int64
 }
 
-// NewTrial makes the directory of a trial, or takes the one that is there: an
-// earlier try's content is moved to tries/<n>/ when try is above 1.
+// NewTrial makes the directory of a trial, or takes the one that is there: what
+// an earlier try left in it moves to tries/<n>/. try is the number of this one.
 func NewTrial(dir string, try int, limits Limits) (*Trial, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -77,8 +77,8 @@ func NewTrial(dir string, try int, limits Limits) (*Trial, error) {
 		return nil, fmt.Errorf("make trial directory: %w", err)
 	}
 	if try > 1 {
-		if err := archive(dir, try-1); err != nil {
-			return nil, fmt.Errorf("keep try %d of %s: %w", try-1, filepath.Base(dir), err)
+		if err := Archive(dir); err != nil {
+			return nil, err
 		}
 	}
 	root, err := os.OpenRoot(dir)
@@ -91,27 +91,6 @@ func NewTrial(dir string, try int, limits Limits) (*Trial, error) {
 		return nil, errors.Join(err, root.Close())
 	}
 	return t, nil
-}
-
-// archive moves what a try left out of the way of the next one.
-func archive(dir string, try int) error {
-	to := filepath.Join(dir, TriesDir, fmt.Sprint(try))
-	if err := os.MkdirAll(to, 0o755); err != nil {
-		return err
-	}
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		if e.Name() == TriesDir {
-			continue
-		}
-		if err := os.Rename(filepath.Join(dir, e.Name()), filepath.Join(to, e.Name())); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // URI is the directory as file://….

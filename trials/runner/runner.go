@@ -72,9 +72,11 @@ type Try struct {
 	ID      string // UUID of the result
 	Attempt int    // from 1
 	Number  int    // from 1: the how-manieth try this is
+	Retries int    // how many of the earlier ones failed
 	Waited  time.Duration
 
 	TaskChecksum string
+	TaskDigest   string // see trials.Extra
 	Sink         Sink
 }
 
@@ -167,6 +169,7 @@ func (r *Runner) begin(t Try) *run {
 		AgentInfo: agents.InfoOf(t.Config.Agent),
 		Harborgate: &trials.Extra{
 			Provider: r.opt.Provider.Info().Name, Attempt: t.Attempt, Try: t.Number, WaitSec: seconds(t.Waited),
+			Retries: t.Retries, TaskDigest: t.TaskDigest,
 		},
 	}
 	if t.Task != nil {

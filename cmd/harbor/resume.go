@@ -1,0 +1,302 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"harborgate/internal/app"
+	"harborgate/tasks"
+	"harborgate/trials"
+	"harborgate/trials/results"
+)
+
+// resumeFlags are what may change when a job goes on.
+type resumeFlags struct {
+	path        string
+	filter      []string
+	retryFailed []string
+}
+
+func newResumeCommand(e *env) *cobra.Command {
+	o := &runOptions{env: e}
+	o.cmd = &cobra.Command{
+		Use:   "resume DIR",
+		Short: "Go on with an interrupted job: run the trials that have no final result",
+		Long: `Go on with an interrupted job, of harbor or of Harbor 0.5 to 0.26. DIR is the job's
+directory, wherever it was moved. Trials that have a result are kept as they are.`,
+		Example: `  harbor job resume jobs/mine                                   what is missing, and what was cancelled
+  harbor job resume jobs/mine --retry-failed infrastructure     also what failed for no fault of the agent
+  harbor job resume jobs/mine -f AgentTimeoutError -n 2         those instead of cancelled ones, two at once`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error { return o.resumeJob(c.Context(), args) },
+	}
+	s := section(o.cmd)
+	f := &o.flags
+	s.StringVarP(&o.resume.path, "job-path", "p", "", "the job's directory, instead of DIR")
+	s.StringArrayVarP(&o.resume.filter, "filter-error-type", "f", []string{trials.ExcCancelled}, "exception whose trials run again (repeatable)")
+	addRetryFailedFlag(s, &o.resume)
+	addOperationFlags(s, f)
+	s.StringVar(&f.envFile, "env-file", "", "file of variables to load, KEY=VALUE lines")
+	s.BoolVarP(&f.yes, "yes", "y", false, "do not ask before tasks get variables of this host")
+	s.BoolVar(&f.passCredentials, "pass-credentials", false, "let model credentials that a task asks for into agents' sandboxes")
+	s.BoolVar(&f.dryRun, "dry-run", false, "check everything, run nothing")
+	s.BoolVar(&f.debug, "debug", false, "log everything")
+	return jsonFlag(e, o.cmd)
+}
+
+// addOperationFlags are those that change no verdict.
+func addOperationFlags(s *pflag.FlagSet, f *runFlags) {
+	s.IntVarP(&f.concurrent, "n-concurrent", "n", 0, "trials at once (default 4)")
+	s.IntVar(&f.concurrentAgents, "n-concurrent-agents", 0, "trials of one agent at once")
+	s.BoolVarP(&f.quiet, "quiet", "q", false, "one line of progress only")
+	alias(s, "quiet", "silent")
+	s.IntVarP(&f.maxRetries, "max-retries", "r", 0, "tries after a failed one, see retry settings")
+	s.StringArrayVar(&f.retryInclude, "retry-include", nil, "exception that is retried; only these (repeatable)")
+	s.StringArrayVar(&f.retryExclude, "retry-exclude", nil, "exception that is not retried (repeatable)")
+}
+
+func addRetryFailedFlag(s *pflag.FlagSet, f *resumeFlags) {
+	s.StringSliceVar(&f.retryFailed, "retry-failed", nil,
+		"run finished trials of the job again whose failure has this blame or exception: agent, task, infrastructure, harness, or a name (repeatable)")
+}
+
+// resumeJob works from where the job was started, so that paths of its
+// configuration mean what they meant.
+func (o *runOptions) resumeJob(ctx context.Context, args []string) error {
+	dir, err := o.resumeDir(args)
+	if err != nil {
+		return usageError{err}
+	}
+	if dir, err = filepath.Abs(dir); err != nil {
+		return err
+	}
+	o.shown = relative(dir)
+	if !results.HoldsJob(dir) {
+		return nothingRan("%s is no job directory: `harbor job list` shows those that are known", o.shown)
+	}
+	cfg, err := results.ReadJobConfig(dir)
+	if err != nil {
+		return nothingRan("job %s cannot go on without its configuration: %w: restore config.json, or run it anew", o.shown, err)
+	}
+	if err := loadEnvFile(o.flags.envFile); err != nil {
+		return codedError{exitNothing, err}
+	}
+	cfg.JobsDir, cfg.JobName = filepath.Dir(dir), filepath.Base(dir)
+	o.flags.applyOperation(o.cmd.Flags(), &cfg)
+	if err := o.fillSecrets(&cfg); err != nil {
+		return codedError{exitNothing, err}
+	}
+	if wd := workDir(dir); wd != "" {
+		if err := os.Chdir(wd); err != nil {
+			return nothingRan("job %s was started in %s: %w", o.shown, wd, err)
+		}
+	}
+	if err := validate(cfg); err != nil {
+		return codedError{exitNothing, err}
+	}
+	return o.withApp(ctx, cfg)
+}
+
+func (o *runOptions) resumeDir(args []string) (string, error) {
+	switch {
+	case len(args) == 1 && o.resume.path != "":
+		return "", errors.New("the job is given twice: as DIR and with --job-path")
+	case len(args) == 1:
+		return args[0], nil
+	case o.resume.path != "":
+		return o.resume.path, nil
+	}
+	return "", errors.New("which job? give its directory; `harbor job list` shows those that are known")
+}
+
+// applyOperation puts the flags that change no verdict on top of a configuration.
+func (f *runFlags) applyOperation(s *pflag.FlagSet, c *trials.JobConfig) {
+	set(s, &c.NConcurrentTrials, f.concurrent, "n-concurrent")
+	set(s, &c.Retry.MaxRetries, f.maxRetries, "max-retries")
+	c.Quiet = c.Quiet || f.quiet
+	c.Debug = c.Debug || f.debug
+	if given(s, "retry-include") {
+		include := trials.NewSet(f.retryInclude...)
+		c.Retry.IncludeExceptions = &include
+	}
+	if given(s, "retry-exclude") {
+		exclude := trials.NewSet(f.retryExclude...)
+		c.Retry.ExcludeExceptions = &exclude
+	}
+	if given(s, "n-concurrent-agents") {
+		for i := range c.Agents {
+			c.Agents[i].NConcurrent = &f.concurrentAgents
+		}
+	}
+}
+
+// workDir is the directory in which a job was started, "" when that is not known
+// or not there any more. Harbor leaves it in the trials' own addresses.
+func workDir(dir string) string {
+	wd := ""
+	if r, err := results.ReadJobResult(dir); err == nil && r.Harborgate != nil {
+		wd = r.Harborgate.WorkDir
+	}
+	if wd == "" {
+		found, err := results.ReadTrials(dir)
+		if err != nil {
+			return ""
+		}
+		wd = startedIn(found)
+	}
+	if fi, err := os.Stat(wd); wd == "" || err != nil || !fi.IsDir() {
+		return ""
+	}
+	return wd
+}
+
+// startedIn takes the relative path of the trials away from their address.
+func startedIn(found []results.Found) string {
+	for _, f := range found {
+		if f.Result == nil || filepath.IsAbs(f.Result.Config.TrialsDir) {
+			continue
+		}
+		at, ok := strings.CutPrefix(f.Result.TrialURI, "file://")
+		if !ok {
+			continue
+		}
+		if wd, ok := strings.CutSuffix(at, "/"+filepath.ToSlash(filepath.Join(f.Result.Config.TrialsDir, f.Result.TrialName))); ok {
+			return wd
+		}
+	}
+	return ""
+}
+
+// fillSecrets puts back what was not written to disk, from variables of the host
+// of the same name. A secret that the host does not have ends the matter: nothing
+// runs with the stars in its place.
+func (o *runOptions) fillSecrets(c *trials.JobConfig) error {
+	var errs []error
+	fill := func(where string, env trials.Env) {
+		for _, name := range env.Keys() {
+			if !strings.Contains(env[name], trials.RedactionMark) || !trials.Sensitive(name) {
+				continue
+			}
+			host, _ := o.lookup(name)
+			none := func(string) (string, bool) { return "", false }
+			if trials.RedactEnv(trials.Env{name: host}, none)[name] != env[name] {
+				errs = append(errs, fmt.Errorf("%s.%s is a secret and was not written to disk: set the variable %s to it, or run the job again with `harbor run --job-name` and the value", where, name, name))
+				continue
+			}
+			env[name] = host
+		}
+	}
+	for i := range c.Agents {
+		fill(fmt.Sprintf("agents[%d].env", i), c.Agents[i].Env)
+	}
+	fill("environment.env", c.Environment.Env)
+	fill("verifier.env", c.Verifier.Env)
+	return errors.Join(errs...)
+}
+
+// redo is what the flags select among finished trials. A name that nobody knows
+// is a mistake, unless a trial of the job ended with it.
+func (o *runOptions) redo(dir string) (app.Redo, error) {
+	r := app.Redo{Exceptions: []string{trials.ExcCancelled}}
+	if given(o.cmd.Flags(), "filter-error-type") {
+		r.Exceptions = slices.Clone(o.resume.filter)
+	}
+	asked := slices.Concat(o.resume.filter, o.resume.retryFailed)
+	for _, name := range o.resume.retryFailed {
+		if blame := trials.Blame(strings.ToLower(name)); slices.Contains(trials.Blames(), blame) {
+			r.Blames = append(r.Blames, blame)
+		} else {
+			r.Exceptions = append(r.Exceptions, name)
+		}
+	}
+	return r, checkFailures(dir, asked)
+}
+
+func checkFailures(dir string, asked []string) error {
+	known := trials.ExceptionNames()
+	for _, b := range trials.Blames() {
+		known = append(known, string(b))
+	}
+	unknown := slices.DeleteFunc(slices.Clone(asked), func(name string) bool {
+		return slices.Contains(known, name) || slices.Contains(known, strings.ToLower(name))
+	})
+	if len(unknown) == 0 {
+		return nil
+	}
+	seen := map[string]bool{}
+	found, err := results.ReadTrials(dir)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	for _, f := range found {
+		if f.Result != nil && f.Result.ExceptionInfo != nil {
+			seen[f.Result.ExceptionInfo.Type] = true
+		}
+	}
+	for _, name := range unknown {
+		if seen[name] {
+			continue
+		}
+		if near := tasks.Closest(name, append(known, slices.Sorted(maps.Keys(seen))...)); near != "" {
+			return fmt.Errorf("no trial failed with %q and nothing is called so: did you mean %s?", name, near)
+		}
+		return fmt.Errorf("no trial failed with %q and nothing is called so: name a blame (agent, task, infrastructure, harness) or an exception", name)
+	}
+	return nil
+}
+
+// mostNamed is how many trials a line names.
+const mostNamed = 5
+
+// reportPast says what becomes of what earlier processes did.
+func (o *runOptions) reportPast(p *app.Plan) {
+	past := p.Past
+	if past == nil {
+		return
+	}
+	reasons := map[app.Reason]int{}
+	edited := map[string]int{}
+	for _, a := range past.Again {
+		reasons[a.Why]++
+		switch a.Why {
+		case app.Edited:
+			edited[a.Task]++
+		case app.Unreadable:
+			fmt.Fprintf(o.err, "harbor: trial %s runs again: %s\n", a.Trial, printable(a.Err.Error()))
+		default:
+		}
+	}
+	var parts []string
+	for _, why := range []app.Reason{app.CutOff, app.Unreadable, app.Edited, app.Selected} {
+		if n := reasons[why]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, why))
+		}
+	}
+	if n := len(p.Trials) - len(past.Again); n > 0 {
+		parts = append(parts, fmt.Sprintf("%d never begun", n))
+	}
+	line := fmt.Sprintf("harbor: job %s goes on: %s kept, %d to run", o.shown, plural(len(past.Kept), "trial"), len(p.Trials))
+	if len(parts) > 0 {
+		line += " (" + strings.Join(parts, ", ") + ")"
+	}
+	fmt.Fprintln(o.err, line)
+	for _, task := range slices.Sorted(maps.Keys(edited)) {
+		fmt.Fprintf(o.err, "harbor: task %s was edited: %s of it run again\n", printable(task), plural(edited[task], "trial"))
+	}
+	if n := len(past.Left); n > 0 {
+		names := strings.Join(past.Left[:min(n, mostNamed)], " ")
+		if n > mostNamed {
+			names += fmt.Sprintf(" and %d more", n-mostNamed)
+		}
+		fmt.Fprintf(o.err, "harbor: %s stay as they are, though the configuration no longer asks for them: %s\n", plural(n, "finished trial"), names)
+	}
+}
