@@ -28,9 +28,6 @@ var notBuilt = map[string][]struct{ name, instead string }{
 	},
 	"job": {
 		{"regrade", "run the job again"},
-		{"list", "look into the jobs directory"},
-		{"cancel", "send the process SIGINT; its id is in the job's .lock"},
-		{"delete", "remove the job's directory"},
 		{"schema", "`harbor run --print-config` shows every key"},
 		{"init", "`harbor run --print-config` prints a configuration"},
 		{"summarize", "`harbor job show DIR` prints the numbers"},

@@ -21,9 +21,15 @@ import (
 
 func newJobCommand(e *env) *cobra.Command {
 	c := group("job", "Run and inspect jobs", "jobs")
-	c.AddCommand(newRunCommand(e, "start"), newResumeCommand(e), jsonFlag(e, &cobra.Command{
-		Use: "show DIR", Short: "Show the numbers of a job and its trials", Args: cobra.ExactArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error { return showJob(e, args[0]) },
+	c.AddCommand(newRunCommand(e, "start"), newResumeCommand(e), newJobListCommand(e), newJobCancelCommand(e), newJobDeleteCommand(e), jsonFlag(e, &cobra.Command{
+		Use: "show JOB", Short: "Show the numbers of a job and its trials", Args: cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			dir, err := findJob(e, "jobs", args[0])
+			if err != nil {
+				return err
+			}
+			return showJob(e, dir)
+		},
 	}))
 	return addNotBuilt(c, "job")
 }

@@ -121,7 +121,7 @@ func (p PlannedTrial) digest() (string, error) {
 		return sum, err
 	}
 	h := sha256.New()
-	io.WriteString(h, sum)
+	fmt.Fprint(h, sum)
 	for _, name := range p.Config.ExtraInstructionPaths {
 		b, err := os.ReadFile(name)
 		if err != nil {

@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -132,20 +131,6 @@ func (a *App) newRunner(p providers.Provider, images *runner.Images, ev runner.E
 	}
 	opt.Credentials = credentials{lookup: a.opt.Lookup, pass: set.PassCredentials}
 	return runner.New(opt)
-}
-
-// remember lists the job for commands that look for jobs.
-func (a *App) remember(dir string, plan *Plan) error {
-	b, err := json.Marshal(map[string]any{"dir": dir, "id": plan.ID, "time": time.Now().UTC()})
-	if err != nil {
-		return err
-	}
-	f, err := os.OpenFile(filepath.Join(a.Dirs.State, "jobs.jsonl"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
-	if err != nil {
-		return fmt.Errorf("list the job: %w", err)
-	}
-	_, err = f.Write(append(b, '\n'))
-	return errors.Join(err, f.Close())
 }
 
 // Run runs all trials. When ctx ends, running trials are cancelled, leave their

@@ -7,64 +7,12 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/gofrs/flock"
 
 	"harborgate/internal/atomicfile"
 	"harborgate/trials"
 )
-
-// jobLockFile is held by the one process that writes a job.
-const jobLockFile = ".lock"
-
-// Holder says who holds a job.
-type Holder struct {
-	PID    int    `json:"pid"`
-	Start  string `json:"start"` // of the process, in the kernel's clock ticks
-	BootID string `json:"boot_id"`
-}
-
-// Self describes this process.
-func Self() Holder {
-	return Holder{PID: os.Getpid(), Start: processStart(os.Getpid()), BootID: bootID()}
-}
-
-// bootID is "" where the kernel does not say.
-func bootID() string {
-	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSpace(string(b))
-}
-
-// processStart is "" where the kernel does not say.
-func processStart(pid int) string {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return ""
-	}
-	// The name in parentheses may hold anything; what follows it does not.
-	_, rest, _ := strings.Cut(string(b[strings.LastIndexByte(string(b), ')')+1:]), " ")
-	if f := strings.Fields(rest); len(f) > 19 {
-		return f[19]
-	}
-	return ""
-}
-
-// LockedError says that another process writes a job.
-type LockedError struct {
-	Dir    string
-	Holder Holder
-}
-
-func (e *LockedError) Error() string {
-	if e.Holder.PID == 0 { // it is about to write its name
-		return fmt.Sprintf("job %s is being run by another process: wait for it", e.Dir)
-	}
-	return fmt.Sprintf("job %s is being run by process %d: wait for it, or stop it with `kill -INT %d`", e.Dir, e.Holder.PID, e.Holder.PID)
-}
 
 // ExistsError says that a job directory is there already.
 type ExistsError struct{ Dir string }
@@ -127,48 +75,6 @@ func HoldsJob(dir string) bool {
 		_, err := os.Lstat(filepath.Join(dir, name))
 		return err == nil
 	})
-}
-
-// Running returns the process that works on a job, as far as this host can tell:
-// the lock names it, and it lives. It takes no lock, so it disturbs nobody.
-func Running(dir string) (h Holder, ok bool) {
-	h = holderOf(dir)
-	return h, h.Alive()
-}
-
-// Alive reports whether the process that a lock names runs on this host. A number
-// that the kernel gave to another process does not count.
-func (h Holder) Alive() bool {
-	return h.PID > 0 && h.Start != "" && h.BootID == bootID() && processStart(h.PID) == h.Start
-}
-
-// State is what becomes of a job.
-type State string
-
-// States of a job.
-const (
-	StateRunning     State = "running"
-	StateFinished    State = "finished"
-	StateInterrupted State = "interrupted" // neither: it can go on
-)
-
-// StateOf tells the state of a job with this result. holder is of a running one.
-func StateOf(dir string, r trials.JobResult) (s State, holder Holder) {
-	if h, ok := Running(dir); ok {
-		return StateRunning, h
-	}
-	if r.FinishedAt != nil {
-		return StateFinished, Holder{}
-	}
-	return StateInterrupted, Holder{}
-}
-
-func holderOf(dir string) (h Holder) {
-	b, err := os.ReadFile(filepath.Join(dir, jobLockFile))
-	if err == nil {
-		_ = json.Unmarshal(b, &h) // a half-written lock has no known holder
-	}
-	return h
 }
 
 // WriteConfig writes config.json, secrets redacted.
