@@ -43,7 +43,7 @@ func browse(ctx context.Context, e *env, path string) error {
 	if !ok || !term.IsTerminal(int(out.Fd())) || !term.IsTerminal(int(e.in.Fd())) {
 		return nothingRan("harbor view needs a terminal: `harbor job show %s` prints a job, `harbor trial show` a trial", path)
 	}
-	err := view.Run(ctx, view.Options{Path: path, Alive: alive, Now: time.Now, In: e.in, Out: out, Environ: os.Environ()})
+	err := view.Run(ctx, view.Options{Path: path, Alive: alive, Shown: relative, Now: time.Now, In: e.in, Out: out, Environ: os.Environ()})
 	var sig signalError
 	if errors.As(context.Cause(ctx), &sig) {
 		return codedError{exitSignalled + int(sig.Signal), fmt.Errorf("stopped by %w", sig)}

@@ -176,7 +176,9 @@ func (b *browser) screen() string {
 	} else {
 		body = b.front().view(s.columns, s.rows)
 	}
-	lines = append(lines, body[:min(len(body), s.rows)]...)
+	for _, l := range body[:min(len(body), s.rows)] {
+		lines = append(lines, fit(l, s.columns))
+	}
 	for len(lines) < b.rows-1 {
 		lines = append(lines, "")
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io/fs"
 	"path/filepath"
-	"strings"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
@@ -316,4 +315,4 @@ func (p *jobPage) keys() []binding {
 }
 
 // place names the job for commands.
-func (p *jobPage) place() string { return strings.TrimSpace(clean(p.dir.path)) }
+func (p *jobPage) place() string { return clean(p.host.shown(p.dir.path)) }

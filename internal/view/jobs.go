@@ -112,6 +112,9 @@ func (j *jobLine) read(path string) {
 	}
 	j.info = fi
 	r, err := readJob(dir)
+	if err != nil { // which job it is stands beside it
+		err = errors.New(strings.ReplaceAll(err.Error(), path+string(filepath.Separator), ""))
+	}
 	if j.err = err; err == nil {
 		j.result = &r
 	}

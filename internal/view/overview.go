@@ -16,6 +16,7 @@ import (
 // overview is what happened in a trial, in words.
 type overview struct {
 	host   host
+	job    string         // its directory, for commands
 	result *trials.Result // nil while there is none
 	tries  []*trials.Result
 	err    error
@@ -110,7 +111,7 @@ func (o *overview) failure(b *block, r *trials.Result, t stats.Trial) {
 		b.text("in phase", "", phaseText(string(h.Failure.Phase)))
 	}
 	b.text("message", "", x.Message)
-	if step := nextStep(x, t); step != "" {
+	if step := o.nextStep(t); step != "" {
 		b.text("next", bold, step)
 	}
 }
@@ -124,18 +125,19 @@ func blameWords(b trials.Blame) string {
 }
 
 // nextStep is what helps against a failure. A verdict needs no help.
-func nextStep(x *trials.ExceptionInfo, t stats.Trial) string {
+func (o *overview) nextStep(t stats.Trial) string {
+	resume := "`harbor job resume " + o.job
 	switch {
 	case t.Cancelled:
-		return "`harbor job resume` runs it again"
+		return resume + "` runs it again"
 	case t.Valid:
 		return ""
 	}
 	return map[trials.Blame]string{
-		trials.BlameAgent:          "look at the agent's logs (2)",
+		trials.BlameAgent:          "the agent's logs (2) tell more",
 		trials.BlameTask:           "`harbor task check` and the logs (2) say what is wrong with the task",
-		trials.BlameInfrastructure: "`harbor env check`, then `harbor job resume --retry-failed infrastructure`",
-		trials.BlameHarness:        "look at trial.log (2); `harbor job resume --retry-failed harness` runs it again",
+		trials.BlameInfrastructure: "`harbor env check`, then " + resume + " --retry-failed infrastructure`",
+		trials.BlameHarness:        "trial.log (2) tells more; " + resume + " --retry-failed harness` runs it again",
 	}[t.Blame]
 }
 
@@ -146,11 +148,12 @@ func (o *overview) phases(b *block, r *trials.Result, t stats.Trial) {
 	for _, d := range t.Phases {
 		longest = max(longest, d)
 	}
-	if t.Waited > 0 {
+	const shown = 50 * time.Millisecond
+	if t.Waited > shown {
 		b.text("waited", "", stats.TimeText(t.Waited)+" for a slot")
 	}
-	if t.Snapshot > 0 {
-		b.text("image", "", stats.TimeText(t.Snapshot))
+	if t.Snapshot > shown {
+		b.text("waited", "", stats.TimeText(t.Snapshot)+" for an image")
 	}
 	for _, p := range trials.Phases() {
 		d, ok := t.Phases[p]

@@ -199,7 +199,17 @@ func (p *pager) scroll(k string) {
 	}
 }
 
-func (p *pager) toEnd() { p.top, p.err = p.text.back(p.text.size, p.size.rows) }
+// toEnd shows the last lines. Pieces of long lines begin elsewhere when they are
+// read from above, so there may be more of them than on the way up.
+func (p *pager) toEnd() {
+	if p.top, p.err = p.text.back(p.text.size, p.size.rows); p.err != nil {
+		return
+	}
+	var lines []line
+	if lines, p.err = p.text.lines(p.top, 2*p.size.rows); len(lines) > p.size.rows {
+		p.top = lines[len(lines)-p.size.rows].at
+	}
+}
 
 // settle reads what is shown: as many lines as there is room for, also at the end.
 func (p *pager) settle() {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 	"time"
 
@@ -28,7 +29,6 @@ type test struct {
 	Message  string  `json:"message"`
 	Trace    string  `json:"trace"`
 	File     string  `json:"filePath"`
-	Suite    any     `json:"suite"`
 }
 
 // parseTests reads a report.
@@ -137,12 +137,17 @@ func (t *tests) view(columns, rows int) []string {
 
 // counts say how many tests ended how.
 func (t *tests) counts() string {
+	known := []string{"passed", "failed", "skipped", "pending", "other"}
 	n := map[string]int{}
 	for _, x := range t.tests {
-		n[x.Status]++
+		if slices.Contains(known, x.Status) {
+			n[x.Status]++
+		} else {
+			n["other"]++
+		}
 	}
 	parts := []string{plural(len(t.tests), "test")}
-	for _, s := range []string{"passed", "failed", "skipped", "pending", "other"} {
+	for _, s := range known {
 		if n[s] > 0 {
 			parts = append(parts, testLook(s).paint.on(fmt.Sprintf("%d %s", n[s], s)))
 		}

@@ -84,6 +84,7 @@ func (c *cleaner) put(s string) {
 func (c *cleaner) mark(r rune) {
 	if c.column == 0 || c.marks == mostMark {
 		c.put(fmt.Sprintf("<U+%04X>", r))
+		c.marks = mostMark // the next one does not belong to the >
 		return
 	}
 	c.out.WriteRune(r)
@@ -138,12 +139,27 @@ func fitRight(s string, columns int) string {
 	return fit(s, columns)
 }
 
-// wrap breaks a text, which may have several lines, into lines of so many columns.
+// wrap breaks a text, which may have several lines, into lines of so many columns:
+// between words, so that commands can be copied, and within those that are too long.
 func wrap(s string, columns int) []string {
+	columns = max(columns, 1)
 	var out []string
 	for line := range strings.Lines(s) {
-		line = clean(strings.TrimRight(line, "\r\n"))
-		out = append(out, strings.Split(ansi.Wrap(line, max(columns, 1), ""), "\n")...)
+		row := ""
+		for word := range strings.SplitAfterSeq(clean(strings.TrimRight(line, "\r\n")), " ") {
+			if row != "" && width(row)+width(strings.TrimRight(word, " ")) > columns {
+				out, row = append(out, row), ""
+			}
+			for row == "" && width(word) > columns {
+				head := ansi.Truncate(word, columns, "")
+				if head == "" {
+					break // a wide character on one column
+				}
+				out, word = append(out, head), word[len(head):]
+			}
+			row += word
+		}
+		out = append(out, row)
 	}
 	return out
 }

@@ -42,7 +42,7 @@ func openTrial(h host, path string, activity func(name string) *active) (*trialP
 		return nil, err
 	}
 	p := &trialPage{host: h, dir: dir, name: filepath.Base(path), active: activity}
-	p.over = &overview{host: h}
+	p.over = &overview{host: h, job: clean(h.shown(filepath.Dir(path)))}
 	p.tabs = []tab{p.over, newLogs(dir, p.runs), newTests(dir), newTree(dir, p.runs), newFilePager(dir, results.ConfigFile, false)}
 	return p, nil
 }

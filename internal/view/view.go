@@ -26,7 +26,9 @@ type Options struct {
 	// Path is a directory of jobs, a job's or a trial's.
 	Path string
 	// Alive reports whether a process runs the job in a directory.
-	Alive   func(dir string) bool
+	Alive func(dir string) bool
+	// Shown is a path as the user would type it.
+	Shown   func(path string) string
 	Now     func() time.Time
 	In, Out *os.File // a terminal
 	Environ []string // TERM, NO_COLOR and the like, as NAME=value
@@ -36,6 +38,7 @@ type Options struct {
 type host struct {
 	now   func() time.Time
 	alive func(dir string) bool
+	shown func(path string) string
 }
 
 // Run shows the browser until the user leaves it or the context ends. The terminal
@@ -46,7 +49,7 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	first, err := open(host{o.Now, o.Alive}, path)
+	first, err := open(host{o.Now, o.Alive, o.Shown}, path)
 	if err != nil {
 		return err
 	}
