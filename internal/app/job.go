@@ -167,8 +167,8 @@ func (j *Job) writeLock() error {
 		SchemaVersion: trials.JobLockSchema, CreatedAt: trials.At(time.Now()),
 		Harbor: trials.HarborInfo{Version: Version}, NConcurrentTrials: j.Plan.Config.NConcurrentTrials, Retry: j.Plan.Config.Retry,
 	}
-	if past := j.Plan.Past; past != nil && past.lock.CreatedAt != nil {
-		lock.CreatedAt, lock.Harbor = past.lock.CreatedAt, past.lock.Harbor
+	if was, err := results.ReadJobLock(j.Dir); err == nil && was.CreatedAt != nil {
+		lock.CreatedAt, lock.Harbor = was.CreatedAt, was.Harbor
 	}
 	for _, t := range j.Plan.all {
 		l, err := t.lock()
@@ -278,7 +278,7 @@ type tries struct{ *Job }
 // Run executes one try and decides whether there is another. What the try left is
 // put aside at once then: a trial that waits for its next try has no result.
 func (j tries) Run(ctx context.Context, a scheduler.Assignment) scheduler.Outcome {
-	t := j.Plan.Trials[a.Trial]
+	t := &j.Plan.Trials[a.Trial]
 	number := t.earlier + a.Try
 	j.tally.tryStarted()
 	res := j.try(ctx, t, a)
@@ -302,15 +302,15 @@ func (j tries) Run(ctx context.Context, a scheduler.Assignment) scheduler.Outcom
 	return out
 }
 
-func (j *Job) trialDir(t PlannedTrial) string { return filepath.Join(j.Dir, t.Config.TrialName) }
+func (j *Job) trialDir(t *PlannedTrial) string { return filepath.Join(j.Dir, t.Config.TrialName) }
 
-func (j *Job) try(ctx context.Context, t PlannedTrial, a scheduler.Assignment) *trials.Result {
+func (j *Job) try(ctx context.Context, t *PlannedTrial, a scheduler.Assignment) *trials.Result {
 	number := t.earlier + a.Try
 	sink, err := results.NewTrial(j.trialDir(t), number, results.DefaultLimits())
 	if err != nil {
 		return j.lost(t, err)
 	}
-	try := runner.Try{
+	try := &runner.Try{
 		Config: t.Config, Task: t.Task.Task, Job: j.Plan.Config.JobName, ID: uuid.NewString(),
 		Attempt: t.Attempt, Number: number, Retries: t.retries + a.Try - 1, Waited: a.Waited, Sink: sink,
 	}
@@ -323,7 +323,7 @@ func (j *Job) try(ctx context.Context, t PlannedTrial, a scheduler.Assignment) *
 }
 
 // lost is the result of a trial that has no directory to write one to.
-func (j *Job) lost(t PlannedTrial, err error) *trials.Result {
+func (j *Job) lost(t *PlannedTrial, err error) *trials.Result {
 	j.log.Error("trial directory could not be made", "trial", t.Config.TrialName, "error", err)
 	f := trials.NewFailure(trials.PhaseQueue, trials.CauseInternal, "", err.Error())
 	now := trials.At(time.Now())

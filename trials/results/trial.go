@@ -102,7 +102,7 @@ func (t *Trial) URI() string {
 func (t *Trial) Path(name string) string { return filepath.Join(t.dir, filepath.FromSlash(name)) }
 
 // Begin makes the empty parts, lock.json and config.json.
-func (t *Trial) Begin(cfg *trials.TrialConfig, lock trials.TrialLock) error {
+func (t *Trial) Begin(cfg *trials.TrialConfig, lock *trials.TrialLock) error {
 	for _, d := range []string{"agent", "verifier", "artifacts/logs/artifacts"} {
 		if err := t.root.MkdirAll(d, 0o755); err != nil {
 			return err

@@ -20,7 +20,7 @@ func TestTrialBegins(t *testing.T) {
 	c := trials.NewTrialConfig(trials.TaskConfig{Path: &path})
 	c.TrialName = "trial"
 	c.Agent.Env = trials.Env{"MY_API_KEY": "sk-0123456789abcdef", "PLAIN": "shown"}
-	if err := tr.Begin(&c, trials.TrialLock{}); err != nil {
+	if err := tr.Begin(&c, &trials.TrialLock{}); err != nil {
 		t.Fatal(err)
 	}
 	got := stored(t, tr, ".")

@@ -66,8 +66,7 @@ type environment struct {
 // construct does all that needs no sandbox: whatever is wrong here concerns this
 // trial alone and costs nothing.
 func (x *run) construct() *trials.Failure {
-	cfg := x.t.Config
-	if err := x.t.Sink.Begin(&cfg, x.t.Lock); err != nil {
+	if err := x.t.Sink.Begin(&x.t.Config, &x.t.Lock); err != nil {
 		return trials.NewFailure(trials.PhaseQueue, trials.CauseInternal, "", err.Error())
 	}
 	if x.t.Invalid != nil {

@@ -131,7 +131,7 @@ func TestB025TimeoutsNameTheirLimit(t *testing.T) {
 func TestHardDeadline(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		r := newRig(t, nil)
-		x := New(Options{Provider: fake.New(fake.Options{World: r.world}), Events: r.events, Logger: slog.New(slog.DiscardHandler)}).begin(r.try)
+		x := New(Options{Provider: fake.New(fake.Options{World: r.world}), Events: r.events, Logger: slog.New(slog.DiscardHandler)}).begin(&r.try)
 		d, ok := x.total()
 		if !ok || d != 60*2*time.Second+360*time.Second+2*60*time.Second+slack {
 			t.Fatalf("deadline %s %v", d, ok)

@@ -18,7 +18,7 @@ type Sink interface {
 type Record interface {
 	// Begin makes the directory with its empty parts, lock.json and, unless cfg
 	// is nil, config.json.
-	Begin(cfg *trials.TrialConfig, lock trials.TrialLock) error
+	Begin(cfg *trials.TrialConfig, lock *trials.TrialLock) error
 	// Logger adds trial.log to a logger.
 	Logger(base *slog.Logger) *slog.Logger
 	// Hide keeps values out of everything that the sink writes from now on, plain

@@ -142,7 +142,7 @@ func (r *rig) run(ctx context.Context) *trials.Result {
 		r.options(&opt)
 	}
 	r.runner = New(opt)
-	res := r.runner.Run(ctx, r.try)
+	res := r.runner.Run(ctx, &r.try)
 	r.runner.Wait()
 	if n := r.world.Left(); n != 0 {
 		r.t.Errorf("%d sandboxes are left", n)

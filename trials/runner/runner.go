@@ -83,7 +83,7 @@ type Try struct {
 // Run executes a try. When it returns, the result is on disk and the sandbox is
 // being removed, see Wait. When ctx ends, the try is cancelled and still leaves a
 // result and no sandbox.
-func (r *Runner) Run(ctx context.Context, t Try) *trials.Result {
+func (r *Runner) Run(ctx context.Context, t *Try) *trials.Result {
 	x := r.begin(t)
 	teardown := sync.OnceFunc(func() { x.teardown(ctx) })
 	defer teardown()
@@ -132,7 +132,7 @@ func (x *run) lifecycle(ctx context.Context) *trials.Failure {
 // run is one try under way. One goroutine uses it.
 type run struct {
 	r   *Runner
-	t   Try
+	t   *Try
 	res *trials.Result
 	log *slog.Logger
 
@@ -159,7 +159,7 @@ type run struct {
 	missing   missing
 }
 
-func (r *Runner) begin(t Try) *run {
+func (r *Runner) begin(t *Try) *run {
 	x := &run{r: r, t: t}
 	x.log = t.Sink.Logger(r.opt.Logger)
 	x.res = &trials.Result{
