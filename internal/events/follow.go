@@ -2,7 +2,6 @@ package events
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,7 +16,7 @@ import (
 // followStep is how much of the file is read at once; no line is longer.
 const followStep = 1 << 20
 
-// FollowPause is how often Follow looks for more: human speed, and a few calls.
+// FollowPause is how often to look for more: human speed, and a few calls.
 const FollowPause = 200 * time.Millisecond
 
 // Reader reads an events.jsonl that another process writes. It never writes, and
@@ -92,34 +91,4 @@ func decode(b []byte) []trials.Event {
 		}
 	}
 	return out
-}
-
-// Follow sends the events of a file, those that are there and those that come,
-// until the context ends; then it closes the channel. What Reader says about torn
-// lines and about files that are replaced holds here too. A file that cannot be
-// read for the moment is tried again.
-func Follow(ctx context.Context, path string) <-chan trials.Event {
-	ch := make(chan trials.Event)
-	go func() {
-		defer close(ch)
-		r := NewReader(path)
-		for ctx.Err() == nil {
-			found, err := r.Read()
-			for _, e := range found {
-				select {
-				case ch <- e:
-				case <-ctx.Done():
-					return
-				}
-			}
-			if len(found) > 0 && err == nil {
-				continue
-			}
-			select {
-			case <-time.After(FollowPause):
-			case <-ctx.Done():
-			}
-		}
-	}()
-	return ch
 }

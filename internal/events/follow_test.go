@@ -1,13 +1,11 @@
 package events
 
 import (
-	"context"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
-	"testing/synctest"
 
 	"harborgate/trials"
 )
@@ -183,34 +181,6 @@ func TestReaderOpensRegularFilesOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	readAll(t, NewReader(path))
-}
-
-func TestFollow(t *testing.T) {
-	t.Parallel()
-	path := filepath.Join(t.TempDir(), "events.jsonl")
-	synctest.Test(t, func(t *testing.T) {
-		ctx, stop := context.WithCancel(t.Context())
-		ch := Follow(ctx, path)
-		l, err := Open(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for want := int64(1); want <= 3; want++ {
-			emit(l, 1)
-			if e := <-ch; e.Seq != want {
-				t.Fatalf("event %d, want %d", e.Seq, want)
-			}
-		}
-		emit(l, 2) // nobody takes them
-		synctest.Wait()
-		stop()
-		for range ch {
-			continue // what was on its way
-		}
-		if err := l.Close(); err != nil {
-			t.Fatal(err)
-		}
-	})
 }
 
 func FuzzReader(f *testing.F) {
