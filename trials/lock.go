@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
+	"iter"
 )
 
 // Schema versions of lock files.
@@ -130,7 +132,46 @@ func (t TaskConfig) Lock(name, version, contentHash string) TaskLock {
 
 // MarshalLock prints a JobLock or TrialLock as Harbor does: four spaces, and
 // members that are null left out.
-func MarshalLock(lock any) ([]byte, error) {
+func MarshalLock(lock any) ([]byte, error) { return marshalLock(lock, "") }
+
+// WriteJobLock prints a JobLock as MarshalLock does, one trial after the other: they
+// may be many. head is all but the trials.
+func WriteJobLock(w io.Writer, head JobLock, all iter.Seq2[TrialLock, error]) error {
+	const end = "]\n}"
+	head.Trials = List[TrialLock]{}
+	b, err := MarshalLock(head)
+	if err != nil {
+		return err
+	}
+	if _, err := w.Write(bytes.TrimSuffix(b, []byte(end))); err != nil {
+		return err
+	}
+	between := "\n" + trialIndent
+	for l, err := range all {
+		if err != nil {
+			return err
+		}
+		if b, err = marshalLock(l, trialIndent); err != nil {
+			return err
+		}
+		if _, err := io.WriteString(w, between+string(b)); err != nil {
+			return err
+		}
+		between = ",\n" + trialIndent
+	}
+	if between[0] == ',' {
+		_, err = io.WriteString(w, "\n    "+end)
+	} else {
+		_, err = io.WriteString(w, end)
+	}
+	return err
+}
+
+// trialIndent is how far a trial stands in a job's lock.
+const trialIndent = "        "
+
+// marshalLock prints a lock whose lines but the first start with prefix.
+func marshalLock(lock any, prefix string) ([]byte, error) {
 	plain, err := marshalPlain(lock)
 	if err != nil {
 		return nil, fmt.Errorf("lock: %w", err)
@@ -142,7 +183,7 @@ func MarshalLock(lock any) ([]byte, error) {
 		return nil, fmt.Errorf("lock: %w", err)
 	}
 	var out bytes.Buffer
-	if err := json.Indent(&out, dense.Bytes(), "", "    "); err != nil {
+	if err := json.Indent(&out, dense.Bytes(), prefix, "    "); err != nil {
 		return nil, fmt.Errorf("lock: %w", err)
 	}
 	return out.Bytes(), nil

@@ -2,6 +2,8 @@ package trials
 
 import (
 	"bytes"
+	"errors"
+	"io"
 	"testing"
 	"time"
 
@@ -84,5 +86,38 @@ func TestTaskLockTypes(t *testing.T) {
 		if got := c.task.Lock("a", "1.0.0", "00"); got.Type != c.want || got.Digest != "sha256:00" || *got.Version != "1.0.0" {
 			t.Errorf("%+v: %+v, want type %s", c.task, got, c.want)
 		}
+	}
+}
+
+// A lock that is written trial by trial is the one that is written at once.
+func TestWriteJobLock(t *testing.T) {
+	t.Parallel()
+	for n := range 4 {
+		head := JobLock{SchemaVersion: JobLockSchema, Harbor: HarborInfo{Version: "1"}, NConcurrentTrials: 4}
+		whole := head
+		whole.Trials = List[TrialLock]{}
+		for range n {
+			whole.Trials = append(whole.Trials, TrialLock{SchemaVersion: TrialLockSchema, InstallOnly: true})
+		}
+		want, err := MarshalLock(whole)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got bytes.Buffer
+		err = WriteJobLock(&got, head, func(yield func(TrialLock, error) bool) {
+			for _, l := range whole.Trials {
+				if !yield(l, nil) {
+					return
+				}
+			}
+		})
+		if err != nil || got.String() != string(want) {
+			t.Errorf("%d trials: %v, got\n%s\nwant\n%s", n, err, &got, want)
+		}
+	}
+	broken := errors.New("no digest")
+	err := WriteJobLock(io.Discard, JobLock{}, func(yield func(TrialLock, error) bool) { yield(TrialLock{}, broken) })
+	if !errors.Is(err, broken) {
+		t.Errorf("got %v", err)
 	}
 }

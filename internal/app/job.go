@@ -170,14 +170,13 @@ func (j *Job) writeLock() error {
 	if was, err := results.ReadJobLock(j.Dir); err == nil && was.CreatedAt != nil {
 		lock.CreatedAt, lock.Harbor = was.CreatedAt, was.Harbor
 	}
-	for _, t := range j.Plan.all {
-		l, err := t.lock()
-		if err != nil {
-			return err
+	return j.files.WriteLock(lock, func(yield func(trials.TrialLock, error) bool) {
+		for i := range j.Plan.all {
+			if !yield(j.Plan.all[i].lock()) {
+				return
+			}
 		}
-		lock.Trials = append(lock.Trials, l)
-	}
-	return j.files.WriteLock(lock)
+	})
 }
 
 // schedule describes the trials to the scheduler.

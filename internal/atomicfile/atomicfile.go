@@ -4,6 +4,7 @@ package atomicfile
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 )
@@ -11,7 +12,16 @@ import (
 // Write replaces the file at path: temporary file beside it, fsync, rename,
 // fsync of the directory. On error the old file is untouched and no temporary
 // file is left.
-func Write(path string, content []byte, mode os.FileMode) (err error) {
+func Write(path string, content []byte, mode os.FileMode) error {
+	return WriteFrom(path, mode, func(w io.Writer) error {
+		_, err := w.Write(content)
+		return err
+	})
+}
+
+// WriteFrom is Write for content that fill writes piece by piece. When fill fails,
+// so does the write.
+func WriteFrom(path string, mode os.FileMode, fill func(io.Writer) error) (err error) {
 	dir := filepath.Dir(path)
 	f, err := os.CreateTemp(dir, "."+filepath.Base(path)+".*")
 	if err != nil {
@@ -24,7 +34,7 @@ func Write(path string, content []byte, mode os.FileMode) (err error) {
 			err = fmt.Errorf("write %s: %w", path, err)
 		}
 	}()
-	if _, err = f.Write(content); err != nil {
+	if err = fill(f); err != nil {
 		return err
 	}
 	if err = f.Chmod(mode); err != nil {

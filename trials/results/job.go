@@ -1,9 +1,12 @@
 package results
 
 import (
+	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"iter"
 	"os"
 	"path/filepath"
 	"slices"
@@ -83,15 +86,19 @@ func (j *Job) WriteConfig(c trials.JobConfig) error {
 	return j.write(ConfigFile, b, err)
 }
 
-// WriteLock writes lock.json.
-func (j *Job) WriteLock(l trials.JobLock) error {
-	shown := l
-	shown.Trials = make(trials.List[trials.TrialLock], len(l.Trials))
-	for i, t := range l.Trials {
-		shown.Trials[i] = t.Redacted(os.LookupEnv)
-	}
-	b, err := trials.MarshalLock(shown)
-	return j.write(LockFile, b, err)
+// WriteLock writes lock.json: what the job has, and then its trials.
+func (j *Job) WriteLock(head trials.JobLock, all iter.Seq2[trials.TrialLock, error]) error {
+	return atomicfile.WriteFrom(filepath.Join(j.Dir, LockFile), 0o644, func(w io.Writer) error {
+		buffered := bufio.NewWriter(w)
+		err := trials.WriteJobLock(buffered, head, func(yield func(trials.TrialLock, error) bool) {
+			for l, err := range all {
+				if !yield(l.Redacted(os.LookupEnv), err) {
+					return
+				}
+			}
+		})
+		return errors.Join(err, buffered.Flush())
+	})
 }
 
 // WriteResult writes result.json.

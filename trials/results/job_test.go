@@ -153,7 +153,7 @@ func TestDocumentsOfAJob(t *testing.T) {
 	defer j.Close()
 	c := trials.NewJobConfig()
 	c.Environment.Env = trials.Env{"X_SECRET": "very-secret-value"}
-	if err := errors.Join(j.WriteConfig(c), j.WriteLock(trials.JobLock{}), j.WriteResult(trials.JobResult{ID: "id", NTotalTrials: 3})); err != nil {
+	if err := errors.Join(j.WriteConfig(c), j.WriteLock(trials.JobLock{}, func(func(trials.TrialLock, error) bool) {}), j.WriteResult(trials.JobResult{ID: "id", NTotalTrials: 3})); err != nil {
 		t.Fatal(err)
 	}
 	if b, err := os.ReadFile(filepath.Join(j.Dir, ConfigFile)); err != nil || strings.Contains(string(b), "very-secret-value") {
