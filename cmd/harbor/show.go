@@ -56,11 +56,14 @@ func readJob(dir string, read func(string) ([]results.Found, error)) (app.Summar
 	if err != nil {
 		return app.Summary{}, nil, notA("job", dir, err)
 	}
-	s := app.Summary{Result: res, Planned: res.NTotalTrials, ByKey: plannedBy(dir)}
+	s := app.Summary{Result: res, Planned: res.NTotalTrials}
 	for _, f := range found {
 		if f.Result != nil {
 			s.Trials = append(s.Trials, stats.Of(f.Result))
 		}
+	}
+	if len(s.Trials) < s.Planned { // else the trials say it themselves
+		s.ByKey = plannedBy(dir)
 	}
 	return s, found, nil
 }

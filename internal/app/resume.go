@@ -35,7 +35,6 @@ type Past struct {
 	files   *results.Job
 	empty   []string // directories of trials that had not begun
 	retries int
-	lock    trials.JobLock // zero when it cannot be read
 }
 
 // Again is a trial that runs once more.
@@ -159,23 +158,15 @@ func list(changes []trials.Change) string {
 	return strings.Join(parts, "; ")
 }
 
-// readJob reads what the job says about itself. A result or a lock that cannot be
-// read is made anew from the trials.
+// readJob reads what the job says about itself. A result that cannot be read is
+// made anew from the trials.
 func (p *Past) readJob(dir string) error {
-	var errs []error
 	var err error
 	if p.Result, err = results.ReadJobResult(dir); err != nil {
 		p.Result = trials.JobResult{}
-		errs = append(errs, err)
 	}
-	if p.lock, err = results.ReadJobLock(dir); err != nil {
-		p.lock = trials.JobLock{}
-		errs = append(errs, err)
-	}
-	for _, err := range errs {
-		if errors.Is(err, fs.ErrPermission) {
-			return err
-		}
+	if errors.Is(err, fs.ErrPermission) {
+		return err
 	}
 	return nil
 }

@@ -62,6 +62,7 @@ var benches = []bench{
 	{"parallel", benchParallel},
 	{"session", benchSession},
 	{"teardown", benchTeardown},
+	{"large-job", benchLargeJob},
 }
 
 // workbench is where benchmarks work.

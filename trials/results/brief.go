@@ -1,195 +1,167 @@
 package results
 
 import (
-	"bytes"
-	"cmp"
+	"encoding/json"
 	"errors"
-	"io/fs"
-	"os"
-	"path/filepath"
-	"runtime"
-	"slices"
-	"strings"
-
-	"golang.org/x/sync/errgroup"
 
 	"harborgate/trials"
 )
 
-// Found is a trial's directory as it stands on disk.
-type Found struct {
-	Dir string
-	// Result is nil when there is none, or none that can be read; Err says why:
-	// fs.ErrNotExist when the trial runs, waits or was cut off.
-	Result *trials.Result
-	Err    error
+// mostRemembered bounds what a reader remembers of each kind.
+const mostRemembered = 1000
+
+// remembered is what was read under the bytes that it was read from: the trials of
+// a job have most of what they say in common, and parsing is what takes time.
+type remembered[T any] map[string]T
+
+func (m remembered[T]) read(into *T, b []byte) error {
+	if v, ok := m[string(b)]; ok {
+		*into = v
+		return nil
+	}
+	if err := json.Unmarshal(b, into); err != nil {
+		return err
+	}
+	if len(m) < mostRemembered {
+		m[string(b)] = *into
+	}
+	return nil
 }
 
-// Name is the trial's.
-func (f Found) Name() string { return filepath.Base(f.Dir) }
+// brief reads what of results lists need. For one goroutine.
+type brief struct {
+	agents    remembered[trials.AgentConfig]
+	tasks     remembered[trials.TaskConfig]
+	infos     remembered[trials.AgentInfo]
+	verdicts  remembered[*trials.VerifierResult]
+	overrides remembered[trials.Object[trials.ErrorPolicyOverride]]
+}
 
-// ReadTrials reads the trials of a job, in order of their names. Results are
-// brief, because there may be thousands: of the configuration they have the task,
-// the agent and the name alone, and they lack steps, notes and rollouts. Results
-// of Harbor, which knows no blame, get that of their exception.
-func ReadTrials(job string) ([]Found, error) { return readAll(job, parseBrief) }
+func newBrief() *brief {
+	return &brief{
+		agents: map[string]trials.AgentConfig{}, tasks: map[string]trials.TaskConfig{}, infos: map[string]trials.AgentInfo{},
+		verdicts:  map[string]*trials.VerifierResult{},
+		overrides: map[string]trials.Object[trials.ErrorPolicyOverride]{},
+	}
+}
 
-// ReadWholeTrials is ReadTrials with all that results hold.
-func ReadWholeTrials(job string) ([]Found, error) { return readAll(job, ParseTrialResult) }
-
-func readAll(job string, parse func([]byte, string) (*trials.Result, error)) ([]Found, error) {
-	names, err := candidates(job)
+// parse implements parser.
+func (p *brief) parse(b []byte, name string) (*trials.Result, error) {
+	r := &trials.Result{}
+	err := members(b, func(key string, value []byte) error { return p.member(r, key, value) })
+	switch {
+	case err != nil:
+	case r.TrialName == "":
+		err = errors.New("it is no trial's result: trial_name is missing")
+	case r.FinishedAt == nil:
+		err = errors.New("finished_at is missing")
+	}
 	if err != nil {
-		return nil, err
-	}
-	out := make([]Found, len(names))
-	var g errgroup.Group
-	workers := min(2*runtime.GOMAXPROCS(0), len(names))
-	for w := range workers {
-		g.Go(func() error {
-			for i := w; i < len(names); i += workers {
-				out[i] = find(filepath.Join(job, names[i]), parse)
-			}
-			return nil
-		})
-	}
-	_ = g.Wait() // errors are in out
-	out = slices.DeleteFunc(out, func(f Found) bool { return f.Dir == "" })
-	slices.SortFunc(out, func(a, b Found) int { return cmp.Compare(a.Name(), b.Name()) })
-	return out, nil
-}
-
-// oldTrialsDir is where old versions of Harbor had trials.
-const oldTrialsDir = "trials"
-
-func candidates(job string) ([]string, error) {
-	names, err := subdirs(job)
-	if err != nil {
-		return nil, err
-	}
-	i := slices.Index(names, oldTrialsDir)
-	if i < 0 || isTrial(filepath.Join(job, oldTrialsDir)) {
-		return names, nil
-	}
-	old, err := subdirs(filepath.Join(job, oldTrialsDir))
-	names = slices.Delete(names, i, i+1)
-	for _, n := range old {
-		names = append(names, filepath.Join(oldTrialsDir, n))
-	}
-	return names, err
-}
-
-func subdirs(dir string) ([]string, error) {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return nil, err
-	}
-	var out []string
-	for _, e := range entries {
-		if e.IsDir() && !strings.HasPrefix(e.Name(), ".") {
-			out = append(out, e.Name())
-		}
-	}
-	return out, nil
-}
-
-// find returns the zero Found for a directory that is no trial's.
-func find(dir string, parse func([]byte, string) (*trials.Result, error)) Found {
-	name := filepath.Join(dir, ResultFile)
-	b, err := os.ReadFile(name)
-	var r *trials.Result
-	if err == nil {
-		r, err = parse(b, name)
-	}
-	if errors.Is(err, fs.ErrNotExist) && !isTrial(dir) {
-		return Found{}
-	}
-	return Found{Dir: dir, Result: r, Err: err}
-}
-
-// isTrial reports whether a directory has what every trial begins with.
-func isTrial(dir string) bool {
-	return slices.ContainsFunc([]string{ConfigFile, LockFile, TrialLogFile, TriesDir}, func(f string) bool {
-		_, err := os.Lstat(filepath.Join(dir, f))
-		return err == nil
-	})
-}
-
-// briefly says what of a member is taken: all of it, or some of its members.
-var briefly = map[string][]string{
-	"schema_version": nil, "id": nil, "task_name": nil, "trial_name": nil, "trial_uri": nil, "source": nil,
-	"task_checksum": nil, "agent_info": nil, "verifier_result": nil, "started_at": nil, "finished_at": nil,
-	"environment_setup": nil, "agent_setup": nil, "agent_execution": nil, "verifier": nil, "reward_valid": nil,
-	"verifier_environment_mode": nil,
-	"config":                    {"task", "trial_name", "trials_dir", "agent", "override_error_policy", "job_id"},
-	"agent_result":              {"n_input_tokens", "n_cache_tokens", "n_output_tokens", "cost_usd"},
-	"exception_info":            {"exception_type", "exception_message", "occurred_at", "policy", "policy_override"},
-	"harborgate": {"provider", "attempt", "try", "retries", "failure", "suspect", "wait_sec", "snapshot_sec",
-		"task_digest"},
-}
-
-// parseBrief reads what of a trial's result.json a list of trials needs.
-func parseBrief(b []byte, name string) (*trials.Result, error) {
-	var dense bytes.Buffer
-	dense.Grow(len(b) / 2)
-	if err := shorten(&dense, b); err != nil {
 		return nil, wrapUnreadable(name, err)
 	}
-	r, err := ParseTrialResult(dense.Bytes(), name)
-	if err != nil {
-		return nil, err
-	}
-	if r.FinishedAt == nil {
-		return nil, wrapUnreadable(name, errors.New("finished_at is missing"))
-	}
+	fillPolicy(r)
 	fillBlame(r)
 	return r, nil
 }
 
-// shorten copies the members of a result that briefly has.
-func shorten(w *bytes.Buffer, b []byte) error {
-	w.WriteByte('{')
-	err := members(b, func(key string, value []byte) error {
-		some, ok := briefly[key]
-		if !ok {
-			return nil
-		}
-		writeKey(w, key)
-		if some == nil || value[0] != '{' {
-			w.Write(value)
-			return nil
-		}
-		w.WriteByte('{')
-		err := members(value, func(key string, value []byte) error {
-			if slices.Contains(some, key) {
-				writeKey(w, key)
-				w.Write(value)
-			}
-			return nil
-		})
-		w.WriteByte('}')
-		return err
-	})
-	w.WriteByte('}')
+// parts are the members of an object that are taken, with where they go.
+type parts[T any] map[string]func(*T) any
+
+func (m parts[T]) take(into *T, key string, b []byte) error {
+	if to, ok := m[key]; ok {
+		return json.Unmarshal(b, to(into))
+	}
+	return nil
+}
+
+var resultParts = parts[trials.Result]{
+	"schema_version":            func(r *trials.Result) any { return &r.SchemaVersion },
+	"id":                        func(r *trials.Result) any { return &r.ID },
+	"task_name":                 func(r *trials.Result) any { return &r.TaskName },
+	"trial_name":                func(r *trials.Result) any { return &r.TrialName },
+	"trial_uri":                 func(r *trials.Result) any { return &r.TrialURI },
+	"source":                    func(r *trials.Result) any { return &r.Source },
+	"task_checksum":             func(r *trials.Result) any { return &r.TaskChecksum },
+	"verifier_environment_mode": func(r *trials.Result) any { return &r.VerifierEnvironmentMode },
+	"exception_info":            func(r *trials.Result) any { return &r.ExceptionInfo },
+	"started_at":                func(r *trials.Result) any { return &r.StartedAt },
+	"finished_at":               func(r *trials.Result) any { return &r.FinishedAt },
+	"environment_setup":         func(r *trials.Result) any { return &r.EnvironmentSetup },
+	"agent_setup":               func(r *trials.Result) any { return &r.AgentSetup },
+	"agent_execution":           func(r *trials.Result) any { return &r.AgentExecution },
+	"verifier":                  func(r *trials.Result) any { return &r.Verifier },
+	"reward_valid":              func(r *trials.Result) any { return &r.RewardValid },
+}
+
+var configParts = parts[trials.TrialConfig]{
+	"trial_name": func(c *trials.TrialConfig) any { return &c.TrialName },
+	"trials_dir": func(c *trials.TrialConfig) any { return &c.TrialsDir },
+	"job_id":     func(c *trials.TrialConfig) any { return &c.JobID },
+}
+
+var extraParts = parts[trials.Extra]{
+	"provider":     func(x *trials.Extra) any { return &x.Provider },
+	"attempt":      func(x *trials.Extra) any { return &x.Attempt },
+	"try":          func(x *trials.Extra) any { return &x.Try },
+	"retries":      func(x *trials.Extra) any { return &x.Retries },
+	"failure":      func(x *trials.Extra) any { return &x.Failure },
+	"suspect":      func(x *trials.Extra) any { return &x.Suspect },
+	"wait_sec":     func(x *trials.Extra) any { return &x.WaitSec },
+	"snapshot_sec": func(x *trials.Extra) any { return &x.SnapshotSec },
+	"task_digest":  func(x *trials.Extra) any { return &x.TaskDigest },
+}
+
+func (p *brief) member(r *trials.Result, key string, b []byte) error {
+	switch key {
+	case "config":
+		return object(b, func(key string, b []byte) error { return p.config(&r.Config, key, b) })
+	case "agent_info":
+		return p.infos.read(&r.AgentInfo, b)
+	case "agent_result":
+		return p.usage(r, b)
+	case "verifier_result":
+		return p.verdicts.read(&r.VerifierResult, b)
+	case "harborgate":
+		r.Harborgate = &trials.Extra{}
+		return object(b, func(key string, b []byte) error { return extraParts.take(r.Harborgate, key, b) })
+	}
+	return resultParts.take(r, key, b)
+}
+
+func (p *brief) config(c *trials.TrialConfig, key string, b []byte) error {
+	switch key {
+	case "agent":
+		return p.agents.read(&c.Agent, b)
+	case "task":
+		return p.tasks.read(&c.Task, b)
+	case "override_error_policy":
+		return p.overrides.read(&c.OverrideErrorPolicy, b)
+	}
+	return configParts.take(c, key, b)
+}
+
+// object calls f with the members of an object; null has none.
+func object(b []byte, f func(key string, value []byte) error) error {
+	if string(b) == "null" {
+		return nil
+	}
+	return members(b, f)
+}
+
+// usage leaves rollouts out, which may be large.
+func (p *brief) usage(r *trials.Result, b []byte) error {
+	if string(b) == "null" {
+		return nil
+	}
+	var sum trials.Usage
+	err := object(b, func(key string, b []byte) error { return usageParts.take(&sum, key, b) })
+	r.AgentResult = &trials.AgentResult{Usage: sum}
 	return err
 }
 
-func writeKey(w *bytes.Buffer, key string) {
-	if last := w.Bytes()[w.Len()-1]; last != '{' {
-		w.WriteByte(',')
-	}
-	w.WriteByte('"')
-	w.WriteString(key)
-	w.WriteString(`":`)
-}
-
-// fillBlame completes files of Harbor, which blames nobody.
-func fillBlame(r *trials.Result) {
-	if r.ExceptionInfo == nil || r.Harborgate != nil {
-		return
-	}
-	e := r.ExceptionInfo
-	r.Harborgate = &trials.Extra{Failure: &trials.Failure{
-		Exception: e.Type, Message: e.Message, Blame: trials.BlameOf(e.Type),
-	}}
+var usageParts = parts[trials.Usage]{
+	"n_input_tokens":  func(u *trials.Usage) any { return &u.InputTokens },
+	"n_cache_tokens":  func(u *trials.Usage) any { return &u.CacheTokens },
+	"n_output_tokens": func(u *trials.Usage) any { return &u.OutputTokens },
+	"cost_usd":        func(u *trials.Usage) any { return &u.CostUSD },
 }

@@ -56,8 +56,11 @@ func member(b []byte, i int) (key string, value []byte, next int, err error) {
 		return "", nil, 0, errNotWhole
 	}
 	end := skipString(b, i)
+	if end < 0 {
+		return "", nil, 0, errNotWhole
+	}
 	colon := space(b, end)
-	if end <= i+1 || colon >= len(b) || b[colon] != ':' {
+	if colon >= len(b) || b[colon] != ':' {
 		return "", nil, 0, errNotWhole
 	}
 	start := space(b, colon+1)

@@ -107,5 +107,5 @@ func readBrief(dir string) (*trials.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	return parseBrief(b, name)
+	return newBrief().parse(b, name)
 }
