@@ -63,6 +63,7 @@ var benches = []bench{
 	{"session", benchSession},
 	{"teardown", benchTeardown},
 	{"large-job", benchLargeJob},
+	{"view", benchView},
 }
 
 // workbench is where benchmarks work.

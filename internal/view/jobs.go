@@ -267,12 +267,20 @@ func headline(r *trials.JobResult) (graded int, mean string) {
 		return graded, stats.Unknown
 	}
 	for _, e := range r.Stats.Evals {
-		for _, m := range e.Metrics {
-			if x, ok := m["mean"]; ok {
+		mean = meanOf(e)
+	}
+	return graded, mean
+}
+
+// meanOf is an arm's mean: of its only reward, or of the one that is called so.
+func meanOf(e *trials.EvalStats) string {
+	for _, m := range e.Metrics {
+		for _, key := range []string{"mean", "reward"} {
+			if x, ok := m[key]; ok {
 				f := float64(x)
-				return graded, stats.MeanText(&f)
+				return stats.MeanText(&f)
 			}
 		}
 	}
-	return graded, stats.Unknown
+	return stats.Unknown
 }

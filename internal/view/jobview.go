@@ -82,7 +82,9 @@ func stateOf(r *trials.JobResult, running bool) string {
 		return cyan.on("● running")
 	case r.FinishedAt != nil:
 		return green.on("✓ finished")
-	case r.Harborgate != nil && r.Harborgate.Interrupted != "":
+	case r.Harborgate == nil: // Harbor's, which holds no lock
+		return yellow.on("· not ended")
+	case r.Harborgate.Interrupted != "":
 		return yellow.on("⊘ interrupted by " + firstLine(r.Harborgate.Interrupted))
 	}
 	return yellow.on("⊘ interrupted")
