@@ -112,7 +112,7 @@ func attach(ctx context.Context, e *env, dir string, quiet bool) error {
 // error says that somebody wanted to see no more.
 func followJob(ctx context.Context, e *env, dir string, quiet bool) error {
 	state := newJobState(0)
-	state.earlier = func(before time.Time) []stats.Trial { return finishedBefore(dir, before) }
+	state.earlier = finishedIn(dir)
 	ch := make(chan trials.Event)
 	progress := startProgress(e, state, ch, quiet)
 	err := relay(ctx, dir, ch)
@@ -169,20 +169,22 @@ func detached(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// finishedBefore are the trials that earlier processes finished: what they did and
-// will be done again is not there any more.
-func finishedBefore(dir string, before time.Time) []stats.Trial {
-	found, err := results.ReadTrials(dir)
-	if err != nil {
-		return nil // the numbers of the end will say it
-	}
-	var out []stats.Trial
-	for _, f := range found {
-		if f.Result != nil && f.Result.Finished() && f.Result.FinishedAt.Before(before) {
-			out = append(out, stats.Of(f.Result))
+// finishedIn reads the trials of a job that were finished before a moment, when the
+// next process took it up: what had to be done again is not there any more.
+func finishedIn(dir string) func(before time.Time) []stats.Trial {
+	return func(before time.Time) []stats.Trial {
+		found, err := results.ReadTrials(dir)
+		if err != nil {
+			return nil // the numbers of the end will say it
 		}
+		var out []stats.Trial
+		for _, f := range found {
+			if f.Result != nil && f.Result.Finished() && f.Result.FinishedAt.Before(before) {
+				out = append(out, stats.Of(f.Result))
+			}
+		}
+		return out
 	}
-	return out
 }
 
 // attachedOutcome is the exit code of the process that ran the job, as far as the

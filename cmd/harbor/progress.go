@@ -114,7 +114,7 @@ func (p *progress) draw(lines []string) {
 	}
 	var b strings.Builder
 	if p.lines > 0 {
-		fmt.Fprintf(&b, "\x1b[%dA\x1b[J", p.lines)
+		fmt.Fprintf(&b, "\r\x1b[%dA\x1b[J", p.lines) // a ^C may have moved it to the right
 	}
 	for _, l := range lines {
 		b.WriteString(clip(printable(l), p.width))

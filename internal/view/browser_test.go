@@ -164,7 +164,7 @@ func TestJobThatRuns(t *testing.T) {
 		event(t, 2, trials.NewEvent(trials.EventPhaseStart, "one__1", 1, 1, map[string]string{"phase": "agent_execution"}))
 	put(t, events, log+`{"torn`)
 	u.tick()
-	u.shows("● one__1", "agent execution")
+	u.shows("● running · 1 trial at work", "● one__1", "agent execution")
 	put(t, filepath.Join(dir, "one__1", results.TrialLogFile), "begun\n")
 	put(t, filepath.Join(dir, "one__1", "agent", "out.txt"), "first\n")
 	u.tick()

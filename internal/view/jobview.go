@@ -66,6 +66,9 @@ func (p *jobPage) state() string {
 		return faint.on("no result.json yet")
 	}
 	parts := []string{stateOf(p.result, p.running)}
+	if n := p.table.active(); n > 0 {
+		parts = append(parts, plural(n, "trial")+" at work")
+	}
 	if b := p.result.StartedAt; b != nil {
 		parts = append(parts, "started "+b.Local().Format(time.DateTime), stats.TimeText(p.wall()))
 	}

@@ -221,6 +221,16 @@ func (t *table) arrange() {
 	})
 }
 
+// active is how many trials run.
+func (t *table) active() (n int) {
+	for _, r := range t.all {
+		if r.active != nil {
+			n++
+		}
+	}
+	return n
+}
+
 // words are what the text filter looks at.
 func (r *row) words() string {
 	s := clean(r.name()) + " " + r.state() + " " + r.fault()
