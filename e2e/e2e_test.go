@@ -16,6 +16,8 @@
 //	signal JOB SIGNAL       sends a signal to the harbor that runs a job
 //	memory N                waits for background programs; none may have had more MiB
 //	sandboxes N             N sandboxes of this scenario exist now
+//	engine …                puts a proxy before the engine and controls it, see proxy_test.go
+//	watch JOB, unwatch JOB  reads a job all the time; its numbers must always add up
 //	golden CASE DIR         DIR must look like Harbor's output in testdata/harbor-0.26/CASE
 //	canary KEY              KEY is nowhere in the scenario's directory, plain or encoded
 package e2e
@@ -83,6 +85,7 @@ func scenarios(dir string) testscript.Params {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"await": await, "bytes": size, "canary": canary, "code": code, "golden": golden, "has": has, "jq": jq,
 			"memory": memory, "sandboxes": sandboxes, "signal": signalJob, "task": completeTask,
+			"engine": engine, "watch": watch, "unwatch": unwatch,
 		},
 	}
 }
@@ -96,6 +99,7 @@ func setUp(e *testscript.Env) error {
 	e.Setenv("XDG_CACHE_HOME", filepath.Join(e.WorkDir, ".cache"))
 	e.Setenv("DOCKER_HOST", os.Getenv("DOCKER_HOST"))
 	e.Setenv("GOLDEN", mustAbs("testdata/harbor-0.26"))
+	e.Values[proxyKey{}], e.Values[watchersKey{}] = &proxyHolder{}, watchers{}
 	e.Defer(func() { removeAll(e) })
 	return os.MkdirAll(filepath.Join(e.WorkDir, "home"), 0o755)
 }

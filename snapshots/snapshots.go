@@ -178,8 +178,9 @@ func (s *Store) join(ctx context.Context, r Request) *flight {
 	return f
 }
 
-// leave forgets a flight that nobody else needs: a cancelled one, and a good one
-// whose record is on disk. A failed one stays, for those who come later.
+// leave forgets a flight that nobody else needs: a cancelled one, a good one
+// whose record is on disk, and one that the provider failed and not the build. A
+// build that failed by itself stays, for those who come later.
 func (s *Store) leave(k flightKey, f *flight) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -189,12 +190,22 @@ func (s *Store) leave(k flightKey, f *flight) {
 	}
 	select {
 	case <-f.done:
-		if f.err == nil || errors.Is(f.err, context.Canceled) {
+		if f.err == nil || errors.Is(f.err, context.Canceled) || passing(f.err) {
 			delete(s.flights, k)
 		}
 	default:
 		f.cancel()
 		delete(s.flights, k)
+	}
+}
+
+// passing reports whether a build failed for a reason that may be gone next time.
+func passing(err error) bool {
+	switch providers.KindOf(err) {
+	case providers.KindUnavailable, providers.KindRateLimited, providers.KindExhausted:
+		return true
+	default:
+		return false
 	}
 }
 

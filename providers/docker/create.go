@@ -21,6 +21,8 @@ const (
 	removeLimit = 60 * time.Second
 	// answerLimit bounds the wait for the engine's answer after a cancel.
 	answerLimit = 2 * time.Minute
+	// hurry bounds it for whoever was cancelled, and for Close.
+	hurry = 5 * time.Second
 )
 
 // Create makes, starts and connects one container.
@@ -65,15 +67,18 @@ func (p *Provider) createContainer(ctx context.Context, spec providers.Spec, img
 		err error
 	}
 	answers := make(chan answer, 1)
-	asked, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerLimit)
+	asked, cancel := context.WithTimeout(p.alive, answerLimit)
 	p.late.Add(1)
 	go func() {
 		defer p.late.Done()
 		defer cancel()
 		id, err := p.askForContainer(asked, spec, img, inside)
-		if err == nil && ctx.Err() != nil {
-			p.removeDetached(ctx, id)
+		switch {
+		case err == nil && ctx.Err() != nil:
+			p.removeDetached(p.alive, id)
 			err = ctx.Err()
+		case p.alive.Err() != nil:
+			p.log.Error("the engine did not answer whether it made a container, one may be left: `harbor cleanup` will remove it", "name", spec.Name)
 		}
 		answers <- answer{id, err}
 	}()
@@ -89,7 +94,7 @@ func (p *Provider) createContainer(ctx context.Context, spec providers.Spec, img
 		if a.err == nil {
 			p.removeDetached(ctx, a.id)
 		}
-	case <-time.After(removeLimit):
+	case <-time.After(hurry):
 	}
 	return "", ctx.Err()
 }
@@ -110,17 +115,19 @@ func (p *Provider) askForContainer(ctx context.Context, spec providers.Spec, img
 		if kindOf(err) == providers.KindNotFound {
 			p.configs.Remove(spec.Source.Image) // somebody removed the image
 		}
-		return "", p.unclear(ctx, spec.Name, err)
+		return "", p.unclear(spec.Name, err)
 	}
 }
 
 // unclear settles a create whose outcome is not known: whatever of that name
 // and with our labels exists is removed.
-func (p *Provider) unclear(ctx context.Context, name string, err error) error {
+func (p *Provider) unclear(name string, err error) error {
 	if k := kindOf(err); k != providers.KindUnavailable && k != providers.KindInternal && !errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
-	found, lerr := p.List(context.WithoutCancel(ctx), providers.Selector{
+	ctx, cancel := context.WithTimeout(p.alive, removeLimit)
+	defer cancel()
+	found, lerr := p.List(ctx, providers.Selector{
 		NamePrefix: name, Labels: map[string]string{providers.LabelOwner: ""},
 	})
 	if lerr != nil {
@@ -187,7 +194,7 @@ func environ(env map[string]string) []string {
 
 // removeDetached removes a container for a caller that is gone.
 func (p *Provider) removeDetached(ctx context.Context, id string) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeLimit)
+	ctx, cancel := providers.Cleanup(ctx, removeLimit, hurry)
 	defer cancel()
 	if err := p.Destroy(ctx, providers.ID(id)); err != nil {
 		p.log.Warn("container could not be removed, `harbor cleanup` will", "sandbox", id, "error", err)

@@ -18,6 +18,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/docker/docker/client"
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -60,7 +61,9 @@ type Provider struct {
 	mu    sync.Mutex // guards facts
 	facts *facts
 
-	late sync.WaitGroup // creates whose answer is still awaited after a cancel
+	late  sync.WaitGroup  // creates whose answer is still awaited after a cancel
+	alive context.Context // of what nobody waits for any more; ends with Close
+	end   context.CancelFunc
 }
 
 // facts are what the engine says about itself, asked once.
@@ -98,10 +101,12 @@ func New(o Options) (*Provider, error) {
 			return nil, providers.E(providers.KindInternal, "open", err)
 		}
 	}
-	return &Provider{
+	p := &Provider{
 		name: o.Name, log: o.Logger, engine: cli, configs: configs,
 		helper: &helper{dir: o.HelperDir, cache: o.CacheDir},
-	}, nil
+	}
+	p.alive, p.end = context.WithCancel(context.Background())
+	return p, nil
 }
 
 // Info describes the driver; the engine is not asked.
@@ -115,10 +120,14 @@ func (p *Provider) Info() providers.Info {
 	}}
 }
 
-// Check asks the engine for its version and finds harbor-inside for it.
+// Check asks whether the engine answers, learns what it is the first time, and
+// finds harbor-inside for it.
 func (p *Provider) Check(ctx context.Context) error {
+	if _, err := p.engine.Ping(ctx); err != nil && ctx.Err() == nil {
+		return p.fail("check", "", unreachable(err, p.engine.DaemonHost()))
+	}
 	f, err := p.ask(ctx)
-	if err != nil {
+	if err := cmp.Or(ctx.Err(), err); err != nil {
 		return err
 	}
 	if _, err := p.helper.find(f.arch); err != nil {
@@ -136,9 +145,13 @@ func (p *Provider) Size(ctx context.Context) (providers.Resources, error) {
 	return f.size, nil
 }
 
-// Close waits for creates that were cancelled and are still being cleaned up.
+// Close waits for creates that were cancelled and are still being cleaned up, but
+// not long for an engine that does not answer.
 func (p *Provider) Close() error {
+	t := time.AfterFunc(hurry, p.end)
 	p.late.Wait()
+	t.Stop()
+	p.end()
 	return p.engine.Close()
 }
 

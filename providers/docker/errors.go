@@ -27,6 +27,7 @@ var byClass = []struct {
 	{cerrdefs.IsNotImplemented, providers.KindUnsupported},
 	{cerrdefs.IsResourceExhausted, providers.KindRateLimited},
 	{cerrdefs.IsUnavailable, providers.KindUnavailable},
+	{cerrdefs.IsInternal, providers.KindUnavailable}, // its trouble, not ours
 	{client.IsErrConnectionFailed, providers.KindUnavailable},
 }
 

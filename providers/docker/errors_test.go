@@ -66,7 +66,7 @@ func TestEveryClassHasAKind(t *testing.T) {
 		{cerrdefs.ErrUnavailable, providers.KindUnavailable},
 		{&net.OpError{Op: "dial", Err: errors.New("x")}, providers.KindUnavailable}, {syscall.ECONNRESET, providers.KindUnavailable},
 		{syscall.EPIPE, providers.KindUnavailable}, {io.ErrUnexpectedEOF, providers.KindUnavailable},
-		{cerrdefs.ErrInternal, providers.KindInternal}, {errors.New("something new"), providers.KindInternal},
+		{cerrdefs.ErrInternal, providers.KindUnavailable}, {errors.New("something new"), providers.KindInternal},
 	} {
 		if got := kindOf(fmt.Errorf("Error response from daemon: %w", c.err)); got != c.kind {
 			t.Errorf("%v: %s, want %s", c.err, got, c.kind)

@@ -50,11 +50,15 @@ func (x *run) collect(ctx context.Context) *trials.Failure {
 }
 
 // salvage saves what can be saved after a failure, quickly.
-func (x *run) salvage(ctx context.Context) {
+func (x *run) salvage() {
 	if x.collected || x.removed || x.sandbox == nil || x.t.Config.InstallOnly {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), salvageLimit)
+	limit := salvageLimit
+	if x.res.Cancelled() {
+		limit = graceful
+	}
+	ctx, cancel := context.WithTimeout(x.cutter.uncut, limit)
 	defer cancel()
 	if err := x.bringOut(ctx); err != nil {
 		x.log.Info("logs could not be saved", "error", err)

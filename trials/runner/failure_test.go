@@ -3,7 +3,6 @@ package runner
 import (
 	"context"
 	"log/slog"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -270,40 +269,6 @@ func TestSandboxDiesMidAgent(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestTeardownHappensOnceAlsoWhenItFails(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		r := newRig(t, nil)
-		r.world.Inject(fake.Fault{Op: fake.OpDestroy, Effect: fake.Lose, Kind: providers.KindUnavailable})
-		res := r.run(t.Context())
-		want(t, res, "1.0", "")
-		if len(r.removed) != 1 || !strings.Contains(r.removed[0], "injected fault") {
-			t.Errorf("removals: %q", r.removed)
-		}
-	})
-}
-
-func TestTeardownThatHangsIsBounded(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		r := newRig(t, nil)
-		r.world.Inject(fake.Fault{Op: fake.OpDestroy, Nth: 1, Hang: true})
-		var left int
-		r.events.then = func(e trials.Event) {
-			if e.Type == trials.EventRemoved {
-				left = r.world.Left()
-				r.world.Clear()
-			}
-		}
-		begun := time.Now()
-		want(t, r.run(t.Context()), "1.0", "")
-		if took := time.Since(begun); took != removeLimit || left != 1 {
-			t.Errorf("took %s with %d left, want %s and 1", took, left, removeLimit)
-		}
-		if len(r.removed) != 1 || !regexp.MustCompile(`deadline`).MatchString(r.removed[0]) {
-			t.Errorf("removals: %q", r.removed)
-		}
-	})
 }
 
 func TestOverriddenErrorPolicy(t *testing.T) {

@@ -160,6 +160,7 @@ func (x *run) create(ctx context.Context, spec providers.Spec) (providers.Sandbo
 	if err != nil {
 		return nil, err
 	}
+	x.cutter.add(ctx, s)
 	x.log.Info("sandbox created", "sandbox", s.ID(), "name", spec.Name, "dur_ms", time.Since(begun).Milliseconds())
 	return s, nil
 }

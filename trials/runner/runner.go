@@ -15,7 +15,6 @@ package runner
 import (
 	"context"
 	"log/slog"
-	"sync"
 	"time"
 
 	"harborgate/agents"
@@ -38,15 +37,14 @@ type Options struct {
 	// Removals is how many sandboxes may be on their way out while their slots
 	// are used again; beyond that a try waits. 0 is 4.
 	Removals int
-	// OnRemoved is told how the removal of each sandbox ended; may be nil.
+	// OnRemoved is told how the removal of each sandbox ended for good; may be nil.
 	OnRemoved func(trial string, id providers.ID, err error)
 }
 
 // Runner executes tries. Safe for concurrent use.
 type Runner struct {
 	opt      Options
-	removals chan struct{} // holds one for each removal under way
-	removing sync.WaitGroup
+	removals removals
 }
 
 const defaultRemovals = 4
@@ -56,11 +54,8 @@ func New(o Options) *Runner {
 	if o.Removals <= 0 {
 		o.Removals = defaultRemovals
 	}
-	return &Runner{opt: o, removals: make(chan struct{}, o.Removals)}
+	return &Runner{opt: o, removals: removals{slots: make(chan struct{}, o.Removals)}}
 }
-
-// Wait returns when no removal is under way any more. Call it after the last Run.
-func (r *Runner) Wait() { r.removing.Wait() }
 
 // Try is one execution of one trial.
 type Try struct {
@@ -76,7 +71,8 @@ type Try struct {
 	Waited  time.Duration
 
 	TaskChecksum string
-	TaskDigest   string // see trials.Extra
+	TaskDigest   string  // see trials.Extra
+	Source       *Source // grade this trial's work, run no agent; nil runs one
 	Sink         Sink
 }
 
@@ -85,14 +81,14 @@ type Try struct {
 // result and no sandbox.
 func (r *Runner) Run(ctx context.Context, t *Try) *trials.Result {
 	x := r.begin(t)
-	teardown := sync.OnceFunc(func() { x.teardown(ctx) })
-	defer teardown()
+	defer x.teardown(ctx)
+	defer x.cutter.after(ctx, r.answers)()
 
-	ctx, cancel := x.deadline(ctx)
+	bounded, cancel := x.deadline(ctx)
 	defer cancel()
-	x.fail(x.lifecycle(ctx))
+	x.fail(x.lifecycle(bounded))
 	if x.res.ExceptionInfo != nil && x.sandbox != nil {
-		x.salvage(ctx)
+		x.salvage()
 	}
 	x.finish()
 	return x.res
@@ -104,8 +100,13 @@ func (x *run) lifecycle(ctx context.Context) *trials.Failure {
 	if f := x.construct(); f != nil {
 		return f
 	}
+	if x.t.Source != nil {
+		return x.regrade(ctx)
+	}
 	if f := x.prepare(ctx); f != nil {
-		x.manifestOfNothing()
+		if x.sandbox == nil { // else it says what it has to say
+			x.manifestOfNothing()
+		}
 		return f
 	}
 	if f := x.setUpAgent(ctx); f != nil {
@@ -148,6 +149,7 @@ type run struct {
 
 	holds           []*snapshots.Hold
 	sandbox         providers.Sandbox
+	cutter          cutter
 	removed         bool            // the sandbox was destroyed before its time (separate verifier)
 	verifierImage   providers.Image // of a separate verifier
 	verifierSandbox providers.Sandbox
@@ -160,7 +162,7 @@ type run struct {
 }
 
 func (r *Runner) begin(t *Try) *run {
-	x := &run{r: r, t: t}
+	x := &run{r: r, t: t, streamed: &streamed{sink: t.Sink}}
 	x.log = t.Sink.Logger(r.opt.Logger)
 	x.res = &trials.Result{
 		SchemaVersion: trials.ResultSchema, ID: t.ID, TrialName: t.Config.TrialName, TrialURI: t.Sink.URI(),
@@ -180,6 +182,9 @@ func (r *Runner) begin(t *Try) *run {
 		}
 		x.limits = trials.EffectiveTimeouts(t.Task.Config, nil, t.Config)
 		x.res.Harborgate.Timeouts = x.limits.Map()
+	}
+	if t.Source != nil {
+		x.takeOver(t.Source.Result)
 	}
 	x.emit(trials.EventStart, nil)
 	return x

@@ -1,0 +1,98 @@
+package runner
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"harborgate/providers"
+	"harborgate/providers/fake"
+	"harborgate/trials"
+)
+
+func TestTeardownHappensOnceAlsoWhenItFails(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		r.world.Inject(fake.Fault{Op: fake.OpDestroy, Effect: fake.Lose, Kind: providers.KindUnavailable})
+		res := r.run(t.Context())
+		want(t, res, "1.0", "")
+		if len(r.removed) != 1 || !strings.Contains(r.removed[0], "injected fault") {
+			t.Errorf("removals: %q", r.removed)
+		}
+	})
+}
+
+// TestB005RemovalThatHangsIsBoundedAndTriedAgain: what was not gone in time goes at
+// the end of the job.
+func TestB005RemovalThatHangsIsBoundedAndTriedAgain(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		r.world.Inject(fake.Fault{Op: fake.OpDestroy, Nth: 1, Hang: true})
+		var left []int
+		r.events.then = func(e trials.Event) {
+			if e.Type == trials.EventRemoved {
+				left = append(left, r.world.Left())
+			}
+		}
+		begun := time.Now()
+		want(t, r.run(t.Context()), "1.0", "")
+		if took := time.Since(begun); took != removeLimit {
+			t.Errorf("took %s, want %s", took, removeLimit)
+		}
+		if !slices.Equal(left, []int{1, 0}) || !slices.Equal(r.removed, []string{"trial fake-1"}) {
+			t.Errorf("left %v at each removal, %q removed", left, r.removed)
+		}
+	})
+}
+
+// TestB005RemovalThatAlwaysFailsIsReportedOnce with every attempt in the events.
+func TestB005RemovalThatAlwaysFailsIsReportedOnce(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		r.world.Inject(fake.Fault{Op: fake.OpDestroy, Effect: fake.Refuse, Kind: providers.KindInternal})
+		attempts := 0
+		r.events.then = func(e trials.Event) {
+			if e.Type == trials.EventRemoved {
+				attempts++
+			}
+			if attempts == 2 {
+				r.world.Clear() // for the rig
+			}
+		}
+		res := r.run(t.Context())
+		want(t, res, "1.0", "")
+		if !res.RewardValid || attempts != 2 {
+			t.Errorf("reward valid %v after %d attempts", res.RewardValid, attempts)
+		}
+		if len(r.removed) != 1 || !strings.Contains(r.removed[0], "injected fault") {
+			t.Errorf("removals: %q", r.removed)
+		}
+	})
+}
+
+func TestCancelledTryDoesNotWaitForAProviderThatIsDeaf(t *testing.T) {
+	for name, op := range map[string]fake.Op{"exec": fake.OpExec, "download": fake.OpDownload, "create": fake.OpCreate} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				r := newRig(t, nil).command("sleep 30")
+				r.world.Inject(fake.Fault{Op: op, Match: map[fake.Op]string{fake.OpExec: "sleep 30"}[op], Hang: true},
+					fake.Fault{Op: fake.OpDestroy, Hang: true}, fake.Fault{Op: fake.OpCheck, Hang: true})
+				ctx, cancel := context.WithCancel(t.Context())
+				time.AfterFunc(10*time.Second, cancel)
+				r.events.then = func(e trials.Event) {
+					if e.Type == trials.EventRemoved {
+						r.world.Heal() // for the rig: the last attempt works
+					}
+				}
+				begun := time.Now()
+				res := r.run(ctx)
+				want(t, res, "null", trials.ExcCancelled)
+				if took := time.Since(begun); took > 10*time.Second+probeLimit+2*deafHurry {
+					t.Errorf("it took %s", took-10*time.Second)
+				}
+			})
+		})
+	}
+}
