@@ -85,7 +85,14 @@ func (f *folder) result(dir string) (*trials.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	return results.ParseTrialResult(b, name)
+	r, err := results.ParseTrialResult(b, name)
+	if err != nil {
+		return nil, err
+	}
+	if x := r.ExceptionInfo; x != nil && r.Harborgate == nil { // Harbor blames nobody
+		r.Harborgate = &trials.Extra{Failure: &trials.Failure{Exception: x.Type, Message: x.Message, Blame: trials.BlameOf(x.Type)}}
+	}
+	return r, nil
 }
 
 // entry is one name in a directory.

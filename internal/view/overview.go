@@ -232,7 +232,8 @@ func (b *block) painted(label, s string) {
 
 // text adds foreign text, broken into lines.
 func (b *block) text(label string, p paint, s string) {
-	for _, l := range wrap(s, b.columns-labelColumns-4) {
+	const least = 10 // of a narrower one the ends are cut off
+	for _, l := range wrap(s, max(b.columns-labelColumns-4, least)) {
 		b.painted(label, p.on(l))
 		label = ""
 	}
