@@ -69,6 +69,7 @@ func (t *table) version(c *Config) bool {
 	c.SchemaVersion = SchemaVersion
 	newKey, ok := t.versionKey("schema_version")
 	oldKey, old := t.versionKey("version")
+	t.note("version", "deprecated", true)
 	switch {
 	case ok && old && newKey != oldKey:
 		t.fail("version", "version-conflict", "keep only schema_version", "is %q but schema_version is %q", oldKey, newKey)
@@ -101,6 +102,7 @@ func (t *table) version(c *Config) bool {
 }
 
 func (t *table) versionKey(key string) (string, bool) {
+	t.note(key, "anyOf", anyOf(textSchema(), map[string]any{"type": "number"}))
 	v, ok := t.take(key)
 	if !ok {
 		return "", false
@@ -140,10 +142,11 @@ var packageName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-
 func (t *table) pack() *Package {
 	defer t.done()
 	p := &Package{}
+	t.noteRequired("name")
 	if !t.str("name", &p.Name) && !t.has("name") {
 		t.fail("name", "missing-key", `add name = "org/name", or remove [task]`, "is missing")
-	} else if p.Name != "" && (!packageName.MatchString(p.Name) || strings.Contains(p.Name, "..")) {
-		t.fail("name", "bad-value", "write org/name of letters, digits, dots, dashes and underscores", "%q is not the name of a package", p.Name)
+	} else if t.has("name") {
+		t.packageName(&p.Name)
 	}
 	if t.str("version", &p.Version) && p.Version == "" {
 		t.fail("version", "bad-value", "write a version such as 1.0.0, or remove the key", "is empty")
@@ -160,7 +163,23 @@ func (t *table) pack() *Package {
 	return p
 }
 
+// localOrg is that of packages whose name has none.
+const localOrg = "local"
+
+// packageName holds the whole name against the pattern. One without an organisation,
+// which real tasks have, belongs to nobody's.
+func (t *table) packageName(name *string) {
+	if bare := localOrg + "/" + *name; packageName.MatchString(bare) {
+		t.warn("name", "bare-name", "write org/name", "has no organisation; it is read as "+bare)
+		*name = bare
+	}
+	if !packageName.MatchString(*name) || strings.Contains(*name, "..") {
+		t.fail("name", "bad-value", "write org/name of letters, digits, dots, dashes and underscores", "%q is not the name of a package", *name)
+	}
+}
+
 func (t *table) required(key string, into *string) {
+	t.noteRequired(key)
 	if !t.str(key, into) && !t.has(key) {
 		t.fail(key, "missing-key", "add it", "is missing")
 	}
@@ -180,6 +199,7 @@ func (t *table) agent() Agent {
 
 // user reads a name or a number.
 func (t *table) user(key string) string {
+	t.note(key, "anyOf", anyOf(textSchema(), map[string]any{"type": "integer", "minimum": 0}))
 	v, ok := t.take(key)
 	switch v := v.(type) {
 	case string:
@@ -233,6 +253,11 @@ func (t *table) solution() Solution {
 }
 
 func (t *table) artifacts(key string) []Artifact {
+	if t.shape != nil {
+		item := t.noteTables(key)
+		item.artifact()
+		t.note(key, "items", map[string]any{"anyOf": anyOf(textSchema(), item.shape)})
+	}
 	v, ok := t.take(key)
 	if !ok {
 		return nil
@@ -249,12 +274,7 @@ func (t *table) artifacts(key string) []Artifact {
 		case string:
 			a.Source = item
 		case map[string]any:
-			s := &table{d: t.d, path: element(join(t.path, key), i), keys: item}
-			s.required("source", &a.Source)
-			s.str("destination", &a.Destination)
-			s.stringList("exclude", &a.Exclude)
-			s.str("service", &a.Service)
-			s.done()
+			a = (&table{d: t.d, path: element(join(t.path, key), i), keys: item}).artifact()
 		default:
 			t.wrongType(element(key, i), "a path or a table", item)
 			continue
@@ -265,4 +285,13 @@ func (t *table) artifacts(key string) []Artifact {
 		out = append(out, a)
 	}
 	return out
+}
+
+func (t *table) artifact() (a Artifact) {
+	defer t.done()
+	t.required("source", &a.Source)
+	t.str("destination", &a.Destination)
+	t.stringList("exclude", &a.Exclude)
+	t.str("service", &a.Service)
+	return a
 }

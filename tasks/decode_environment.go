@@ -42,7 +42,9 @@ func (t *table) environment() Environment {
 
 func (t *table) cpus(key string) *float64 {
 	var f float64
-	if !t.float(key, &f) {
+	read := t.float(key, &f)
+	t.note(key, "exclusiveMinimum", 0)
+	if !read {
 		return nil
 	}
 	if f <= 0 {
@@ -60,8 +62,11 @@ func (t *table) size(key, oldKey string) *int64 {
 		t.fail(key, "bad-number", "write a number of MiB above 0, or remove the key for no limit", "is 0")
 		ok = false
 	}
+	t.note(key, "minimum", 1)
 	var text string
-	if !t.str(oldKey, &text) {
+	read := t.str(oldKey, &text)
+	t.note(oldKey, "deprecated", true)
+	if !read {
 		if !ok {
 			return nil
 		}
@@ -83,6 +88,7 @@ func (t *table) size(key, oldKey string) *int64 {
 func (t *table) environmentNetwork() Network {
 	var internet bool
 	old := t.boolean("allow_internet", &internet)
+	t.note("allow_internet", "deprecated", true)
 	mode := NetworkPublic
 	if old && !internet {
 		mode = NetworkNone

@@ -57,6 +57,10 @@ func (t *table) uniqueSteps(steps []Step) {
 // minReward reads a number, which stands for the key "reward", or a table of
 // numbers.
 func (t *table) minReward(key string) map[string]float64 {
+	if number := (map[string]any{"type": "number"}); t.shape != nil {
+		t.note(key, "anyOf", anyOf(number, map[string]any{"type": "object", "additionalProperties": number}))
+		return nil
+	}
 	if _, ok := t.keys[key].(map[string]any); !ok {
 		var f float64
 		if !t.float(key, &f) {

@@ -67,6 +67,7 @@ type table struct {
 	path  string
 	keys  map[string]any
 	known []string
+	shape map[string]any // see Schema; nil for a table that is read
 }
 
 func (t *table) has(key string) bool {
@@ -108,6 +109,9 @@ func (t *table) wrongType(key, want string, v any) {
 // done reports the keys that nobody asked for. Those that look like a slip of
 // the keyboard are errors, because the wrong limit or network changes a score.
 func (t *table) done() {
+	if t.shape != nil {
+		t.shape["additionalProperties"] = false
+	}
 	var unknown []string
 	for key := range t.keys {
 		if !slices.Contains(t.known, key) {
@@ -129,6 +133,8 @@ func (t *table) done() {
 }
 
 func (t *table) str(key string, into *string) bool {
+	t.note(key, "type", "string")
+	noteDefault(t, key, *into)
 	v, ok := t.take(key)
 	if !ok {
 		return false
@@ -143,6 +149,7 @@ func (t *table) str(key string, into *string) bool {
 }
 
 func (t *table) boolean(key string, into *bool) bool {
+	t.note(key, "type", "boolean")
 	v, ok := t.take(key)
 	if !ok {
 		return false
@@ -158,6 +165,8 @@ func (t *table) boolean(key string, into *bool) bool {
 
 // float reads any finite number. Numbers in quotes are accepted with a warning.
 func (t *table) float(key string, into *float64) bool {
+	t.note(key, "type", "number")
+	noteDefault(t, key, *into)
 	v, ok := t.take(key)
 	if !ok {
 		return false
@@ -196,8 +205,14 @@ func toFloat(v any) (float64, error) {
 
 // seconds reads a number of seconds above zero, or from zero.
 func (t *table) seconds(key string, into *float64, zero bool) bool {
-	f := 0.0
-	if !t.float(key, &f) {
+	bound := "exclusiveMinimum"
+	if zero {
+		bound = "minimum"
+	}
+	f := *into
+	read := t.float(key, &f)
+	t.note(key, bound, 0)
+	if !read {
 		return false
 	}
 	if f < 0 || f == 0 && !zero {
@@ -210,8 +225,10 @@ func (t *table) seconds(key string, into *float64, zero bool) bool {
 
 // integer reads a whole number that is not negative.
 func (t *table) integer(key string, into *int64) bool {
-	f := 0.0
-	if !t.float(key, &f) {
+	f := float64(*into)
+	read := t.float(key, &f)
+	t.note(key, "type", "integer", "minimum", 0)
+	if !read {
 		return false
 	}
 	if f != math.Trunc(f) || f < 0 || f > 1<<53 {
@@ -223,6 +240,7 @@ func (t *table) integer(key string, into *int64) bool {
 }
 
 func (t *table) stringList(key string, into *[]string) bool {
+	t.note(key, "type", "array", "items", textSchema())
 	v, ok := t.take(key)
 	if !ok {
 		return false
@@ -248,6 +266,7 @@ func (t *table) stringList(key string, into *[]string) bool {
 // env reads a table whose values are strings.
 func (t *table) env(key string) map[string]string {
 	sub := t.table(key)
+	t.note(key, "additionalProperties", textSchema())
 	if sub == nil {
 		return nil
 	}
@@ -268,6 +287,9 @@ func (t *table) env(key string) map[string]string {
 
 // table reads a table, nil when the key is missing or wrong.
 func (t *table) table(key string) *table {
+	if t.shape != nil {
+		return t.noteTable(key)
+	}
 	v, ok := t.take(key)
 	if !ok {
 		return nil
@@ -282,6 +304,9 @@ func (t *table) table(key string) *table {
 
 // tables reads a list of tables.
 func (t *table) tables(key string) []*table {
+	if t.shape != nil {
+		return []*table{t.noteTables(key)}
+	}
 	v, ok := t.take(key)
 	if !ok {
 		return nil
@@ -305,6 +330,7 @@ func (t *table) tables(key string) []*table {
 
 // oneOf reads one of a few words, in any case.
 func oneOf[T ~string](t *table, key string, into *T, allowed ...T) bool {
+	defer t.note(key, "enum", allowed)
 	var s string
 	if !t.str(key, &s) {
 		return false

@@ -210,3 +210,7 @@ func below(p, dir string) bool {
 	rel, err := filepath.Rel(dir, p)
 	return err == nil && rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator))
 }
+
+// Inspect reads a task as far as that is possible, for those who look for faults: it
+// also returns one that has errors. It is nil without a readable task.toml.
+func Inspect(dir string) (*Task, Problems) { return examine(dir, LoadOptions{}) }

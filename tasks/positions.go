@@ -114,3 +114,16 @@ func parent(p string) string {
 	i := strings.LastIndexByte(p, '.')
 	return p[:max(i, 0)]
 }
+
+// Place finds where a key of a TOML document stands, or the nearest table above it:
+// "environment.cpus", "steps[1].agent.user". Both numbers are from 1, and 0 when there
+// is no such place.
+func Place(document []byte, key string) (line, column int) {
+	at := positions(document)
+	for ; key != ""; key = parent(key) {
+		if p, ok := at[key]; ok {
+			return p.line, p.column
+		}
+	}
+	return 0, 0
+}

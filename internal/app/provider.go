@@ -82,11 +82,7 @@ func (a *App) unknown(name, typ string) error {
 }
 
 func openDocker(a *App, name string, c configs.Provider) (providers.Provider, error) {
-	var o struct {
-		Host    string `json:"host"`
-		Context string `json:"context"`
-		TLSDir  string `json:"tls_dir"`
-	}
+	var o dockerOptions
 	if err := c.Options.Decode(&o); err != nil {
 		return nil, fmt.Errorf("config.yaml: providers.%s.options: %w", name, err)
 	}
@@ -100,10 +96,7 @@ func openDocker(a *App, name string, c configs.Provider) (providers.Provider, er
 func CheckProvider(ctx context.Context, p providers.Provider) error { return bounded(ctx, p.Check) }
 
 func openFake(_ *App, name string, c configs.Provider) (providers.Provider, error) {
-	var o struct {
-		CreateSec float64 `json:"create_sec"`
-		ExecSec   float64 `json:"exec_sec"`
-	}
+	var o fakeOptions
 	if err := c.Options.Decode(&o); err != nil {
 		return nil, fmt.Errorf("config.yaml: providers.%s.options: %w", name, err)
 	}

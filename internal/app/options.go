@@ -1,0 +1,106 @@
+package app
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"harborgate/configs"
+	"harborgate/providers/docker"
+)
+
+// Option is something that can be said to a provider.
+type Option struct {
+	Name    string `json:"name"`
+	Where   string `json:"where"` // "--ek", or the path in config.yaml
+	Type    string `json:"type"`  // of JSON
+	Unit    string `json:"unit,omitempty"`
+	Default string `json:"default,omitempty"` // as it would be written; "" is none
+	Doc     string `json:"doc"`
+}
+
+// dockerOptions are those of config.yaml.
+type dockerOptions struct {
+	Host    string `json:"host" doc:"address of the engine, unix:///… or tcp://…; else that of DOCKER_HOST or of the context"`
+	Context string `json:"context" doc:"context of the docker command to take the address from"`
+	TLSDir  string `json:"tls_dir" doc:"directory with ca.pem, cert.pem and key.pem"`
+}
+
+// fakeOptions are those of config.yaml.
+type fakeOptions struct {
+	CreateSec float64 `json:"create_sec" unit:"s" default:"0" doc:"how long a sandbox takes to start"`
+	ExecSec   float64 `json:"exec_sec" unit:"s" default:"0" doc:"how long a command takes at least"`
+}
+
+// providerOptions are the blocks that drivers decode, by type.
+var providerOptions = map[string]any{docker.Type: dockerOptions{}, "fake": fakeOptions{}}
+
+// trialOptions are what --ek takes on every provider; the runner reads them.
+var trialOptions = []Option{
+	{Name: "auto_mounting", Where: "--ek", Type: "boolean", Default: "false", Doc: "mount the log directories from the host instead of copying them"},
+	{Name: "keep_agent_processes", Where: "--ek", Type: "boolean", Default: "false", Doc: "let what the agent started go on while the tests run"},
+}
+
+// limitDocs describe what config.yaml can limit.
+var limitDocs = map[string]struct{ unit, doc string }{
+	"sandboxes":       {"", "sandboxes at once"},
+	"builds":          {"", "images built at once"},
+	"cpus":            {"cores", "CPU cores that trials may declare together"},
+	"memory_mb":       {"MiB", "memory that trials may declare together"},
+	"disk_mb":         {"MiB", "disk that trials may declare together"},
+	"creates_per_sec": {"1/s", "sandboxes made in a second"},
+	"create_burst":    {"", "sandboxes that may be made at once within that rate"},
+	"calls_per_sec":   {"1/s", "calls in a second"},
+}
+
+// ProviderOptions lists what can be said to a provider: on the command line, then its
+// own options and limits in config.yaml.
+func (a *App) ProviderOptions(name string) ([]Option, error) {
+	typ := a.Host.Providers[name].Type
+	if typ == "" {
+		typ = name
+	}
+	own, ok := providerOptions[typ]
+	if !ok {
+		return nil, a.unknown(name, typ)
+	}
+	out := slices.Clone(trialOptions)
+	for _, o := range structOptions(own) {
+		o.Where = "providers." + name + ".options"
+		out = append(out, o)
+	}
+	for _, o := range structOptions(configs.Limits{}) {
+		d := limitDocs[o.Name]
+		o.Where, o.Unit, o.Doc, o.Default = "providers."+name+".limits", d.unit, d.doc, "0"
+		o.Doc += "; 0 is no limit"
+		out = append(out, o)
+	}
+	return out, nil
+}
+
+// structOptions reads the tags of a struct of options.
+func structOptions(v any) []Option {
+	var out []Option
+	t := reflect.TypeOf(v)
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		out = append(out, Option{Name: name, Type: jsonType(f.Type), Unit: f.Tag.Get("unit"), Default: f.Tag.Get("default"), Doc: f.Tag.Get("doc")})
+	}
+	return out
+}
+
+func jsonType(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.String:
+		return "string"
+	case reflect.Bool:
+		return "boolean"
+	case reflect.Int, reflect.Int64:
+		return "integer"
+	case reflect.Float64:
+		return "number"
+	}
+	panic(fmt.Sprintf("option of type %s", t)) // options are of the kinds above
+}
