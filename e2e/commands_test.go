@@ -88,6 +88,27 @@ func size(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
+// within fails when background programs have not ended by then; wait comes after it.
+func within(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: within DURATION")
+	}
+	limit, err := time.ParseDuration(args[0])
+	ts.Check(err)
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	late := time.After(limit)
+	for _, cmd := range ts.BackgroundCmds() {
+		for _, runs := highWater(cmd.Process.Pid); runs; _, runs = highWater(cmd.Process.Pid) {
+			select {
+			case <-tick.C:
+			case <-late:
+				ts.Fatalf("%v still runs after %s", cmd.Args, limit)
+			}
+		}
+	}
+}
+
 // memory reads the high-water mark until the process is gone: the last value seen
 // is at most a tick old.
 func memory(ts *testscript.TestScript, neg bool, args []string) {

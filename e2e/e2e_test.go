@@ -14,6 +14,7 @@
 //	bytes FILE N            the file has N bytes, or at most as many with <N
 //	await FILE TEXT [N]     waits until the files that match contain a text, N times
 //	signal JOB SIGNAL       sends a signal to the harbor that runs a job
+//	within DURATION         background programs end by then; wait comes after it
 //	memory N                waits for background programs; none may have had more MiB
 //	sandboxes N             N sandboxes of this scenario exist now
 //	engine …                puts a proxy before the engine and controls it, see proxy_test.go
@@ -85,7 +86,7 @@ func scenarios(dir string) testscript.Params {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"await": await, "bytes": size, "canary": canary, "code": code, "golden": golden, "has": has, "jq": jq,
 			"memory": memory, "sandboxes": sandboxes, "signal": signalJob, "task": completeTask,
-			"engine": engine, "watch": watch, "unwatch": unwatch,
+			"engine": engine, "within": within, "watch": watch, "unwatch": unwatch,
 		},
 	}
 }
