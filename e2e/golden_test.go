@@ -17,6 +17,9 @@ import (
 // ourFiles are what we write beside Harbor's tree.
 var ourFiles = []string{"events.jsonl", ".lock"}
 
+// earlierTries are kept by us, and deleted by Harbor.
+var earlierTries = regexp.MustCompile(`^[^/]+/tries/`)
+
 // keptOnTimeout are files that Harbor loses when the verifier times out.
 var keptOnTimeout = map[string][]string{
 	"verifier-timeout": {"verifier/test-stdout.txt", "verifier/reward.txt"},
@@ -24,11 +27,11 @@ var keptOnTimeout = map[string][]string{
 
 // ownTasks are cases whose task is ours, of the same kind as Harbor's: its
 // digests differ.
-var ownTasks = []string{"verifier-timeout", "reward-parse-error", "build-error"}
+var ownTasks = []string{"verifier-timeout", "reward-parse-error", "build-error", "cancelled", "resumed"}
 
 // volatile are members whose values differ from run to run. A member listed
 // with a parent is volatile only there.
-var volatile = regexp.MustCompile(`(^|\.)(id|job_id|trial_name|trial_uri|started_at|updated_at|finished_at|occurred_at|created_at|exception_traceback|job_name|trials_dir|git_commit_hash|is_editable|version)$`)
+var volatile = regexp.MustCompile(`(^|\.)(source_jobs\[0\]\.path|source_trial\.path|trial_id|id|job_id|trial_name|trial_uri|started_at|updated_at|finished_at|occurred_at|created_at|exception_traceback|job_name|trials_dir|git_commit_hash|is_editable|version)$`)
 
 // trialName is the random part of a trial's name.
 var trialName = regexp.MustCompile(`__[2-9A-Za-z]{7}\b`)
@@ -118,7 +121,7 @@ func compareTrees(name, want, dir string) string {
 }
 
 func ourFile(name, rel string) bool {
-	if slices.Contains(ourFiles, path.Base(rel)) {
+	if slices.Contains(ourFiles, path.Base(rel)) || earlierTries.MatchString(rel) {
 		return true
 	}
 	return slices.ContainsFunc(keptOnTimeout[name], func(s string) bool { return strings.HasSuffix(rel, s) })

@@ -34,6 +34,31 @@ func Expand(job JobConfig, jobID string, tasks []TaskConfig, random io.Reader) (
 	return out, nil
 }
 
+// Graded is an earlier trial that a job grades again, with the task of today.
+type Graded struct {
+	Task    TaskConfig
+	Agent   AgentConfig
+	Attempt int
+	Source  SourceTrial
+}
+
+// ExpandGraded returns the trials of a job that grades earlier ones again: one for
+// each, in their order.
+func ExpandGraded(job JobConfig, jobID string, graded []Graded, random io.Reader) ([]Planned, error) {
+	out := make([]Planned, 0, len(graded))
+	taken := make(map[string]bool, len(graded))
+	for _, g := range graded {
+		name, err := freeName(g.Task.Reference(), taken, random)
+		if err != nil {
+			return nil, err
+		}
+		p := Planned{Attempt: g.Attempt, Config: job.trial(jobID, name, g.Task, g.Agent)}
+		p.Config.SourceTrial = &g.Source
+		out = append(out, p)
+	}
+	return out, nil
+}
+
 // freeName draws until the name is new. 57^7 names make a second draw rare.
 func freeName(reference string, taken map[string]bool, random io.Reader) (string, error) {
 	for {

@@ -27,7 +27,6 @@ var notBuilt = map[string][]struct{ name, instead string }{
 		{"hub", "there is no hosted service behind this program"},
 	},
 	"job": {
-		{"regrade", "run the job again"},
 		{"schema", "`harbor run --print-config` shows every key"},
 		{"init", "`harbor run --print-config` prints a configuration"},
 		{"summarize", "`harbor job show DIR` prints the numbers"},
@@ -35,7 +34,6 @@ var notBuilt = map[string][]struct{ name, instead string }{
 		{"share", "there is no hosted service behind this program"},
 	},
 	"trial": {
-		{"regrade", "run the trial again"},
 		{"handoff", "sessions of agents are not kept"},
 		{"schema", "`harbor trial start --print-config` shows every key"},
 		{"init", "`harbor trial start --print-config` prints a configuration"},

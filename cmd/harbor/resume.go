@@ -293,10 +293,14 @@ func (o *runOptions) reportPast(p *app.Plan) {
 		fmt.Fprintf(o.err, "harbor: task %s was edited: %s of it run again\n", printable(task), plural(edited[task], "trial"))
 	}
 	if n := len(past.Left); n > 0 {
-		names := strings.Join(past.Left[:min(n, mostNamed)], " ")
-		if n > mostNamed {
-			names += fmt.Sprintf(" and %d more", n-mostNamed)
-		}
-		fmt.Fprintf(o.err, "harbor: %s stay as they are, though the configuration no longer asks for them: %s\n", plural(n, "finished trial"), names)
+		fmt.Fprintf(o.err, "harbor: %s stay as they are, though the configuration no longer asks for them: %s\n", plural(n, "finished trial"), someOf(past.Left))
 	}
+}
+
+// someOf names some trials.
+func someOf(names []string) string {
+	if n := len(names) - mostNamed; n > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:mostNamed], " "), n)
+	}
+	return strings.Join(names, " ")
 }

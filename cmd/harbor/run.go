@@ -26,6 +26,8 @@ type runOptions struct {
 	resume resumeFlags
 	cmd    *cobra.Command
 	shown  string // the job's directory, as the user would type it
+
+	regraded []app.Regraded // of a job that grades another again
 }
 
 func newRunCommand(e *env, name string) *cobra.Command {
@@ -166,18 +168,38 @@ func (o *runOptions) job(ctx context.Context, a *app.App, cfg trials.JobConfig) 
 // nothingToDo shows a job of which nothing is left to do, and changes none of it.
 func (o *runOptions) nothingToDo(ctx context.Context, plan *app.Plan) error {
 	s := plan.Summary()
-	if err := o.showEnd(plan.Dir(), s); err != nil {
+	if err := o.showPlanned(plan, s); err != nil {
 		return err
 	}
 	return outcome(ctx, s)
 }
 
+// showPlanned prints the numbers of a job of this process, with what became of
+// the verdicts that it graded again.
+func (o *runOptions) showPlanned(plan *app.Plan, s app.Summary) error {
+	dir, err := filepath.Abs(plan.Dir())
+	if err != nil {
+		return err
+	}
+	if o.regraded, err = plan.Regrades(s.Trials); err != nil {
+		fmt.Fprintln(o.err, "harbor:", printable(err.Error()))
+	}
+	return o.showEnd(dir, s)
+}
+
 // showEnd prints the numbers of a job.
 func (o *runOptions) showEnd(dir string, s app.Summary) error {
 	if o.json {
-		return printJSON(o.env, map[string]any{"job_dir": dir, "result": s.Result, "report": reportOf(s)})
+		all := map[string]any{"job_dir": dir, "result": s.Result, "report": reportOf(s)}
+		if o.regraded != nil {
+			all["regraded"] = o.regraded
+		}
+		return printJSON(o.env, all)
 	}
 	writeSummary(o.out, s)
+	if o.regraded != nil {
+		o.showRegrades(o.regraded)
+	}
 	_, err := fmt.Fprintf(o.out, "\nResults: %s\n", o.shown)
 	return err
 }
@@ -189,7 +211,7 @@ func (o *runOptions) watch(ctx context.Context, j *app.Job) error {
 	summary, err := j.Run(ctx)
 	err = errors.Join(err, j.Close())
 	progress.wait()
-	err = errors.Join(err, o.showEnd(j.Dir, summary))
+	err = errors.Join(err, o.showPlanned(j.Plan, summary))
 	if err != nil { // said here: the code below may stand for something else
 		fmt.Fprintln(o.err, "harbor:", printable(err.Error()))
 	}
@@ -227,6 +249,9 @@ func (o *runOptions) reportInvalid(plan *app.Plan) {
 		for _, p := range f.Problems.Least(tasks.SeverityError) {
 			fmt.Fprintf(o.err, "  %s\n", p)
 		}
+	}
+	if n := len(plan.Passed); n > 0 {
+		fmt.Fprintf(o.err, "harbor: %s left nothing to grade and are passed over: %s\n", plural(n, "earlier trial"), someOf(plan.Passed))
 	}
 	for i, p := range plan.Warnings {
 		if i == mostWarnings {

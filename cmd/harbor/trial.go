@@ -106,6 +106,10 @@ func (o *trialOptions) run(ctx context.Context) error {
 	if o.flags.printConfig {
 		return printJSON(o.env, cfg.Redacted(o.lookup))
 	}
+	return o.start(ctx, cfg)
+}
+
+func (o *trialOptions) start(ctx context.Context, cfg trials.TrialConfig) error {
 	return withApp(o.env, func(e *env, a *app.App) error {
 		p, err := a.Provider(app.EnvironmentName(cfg.Environment))
 		if err == nil {

@@ -26,12 +26,11 @@ func EnvironmentName(c trials.EnvironmentConfig) string {
 // CheckJob finds what no trial of a job could do, so that nothing is silently
 // left out.
 func CheckJob(c trials.JobConfig) error {
-	errs := []error{CheckEnvironment(c.Environment), checkVerifier(c.Verifier), checkInstructions(c.ExtraInstructionPaths)}
+	errs := []error{
+		CheckEnvironment(c.Environment), checkVerifier(c.Verifier), checkInstructions(c.ExtraInstructionPaths), checkSources(c.SourceJobs),
+	}
 	if c.UserAgent != nil {
 		errs = append(errs, errors.New("user_agent: simulated users are not built"))
-	}
-	if len(c.SourceJobs) > 0 {
-		errs = append(errs, errors.New("source_jobs: grading earlier jobs again is not built yet"))
 	}
 	for i, m := range c.Metrics {
 		if !stats.IsMetric(m.Type) {
@@ -47,8 +46,8 @@ func CheckTrial(c trials.TrialConfig) error {
 	if c.UserAgent != nil {
 		errs = append(errs, errors.New("user_agent: simulated users are not built"))
 	}
-	if c.SourceTrial != nil {
-		errs = append(errs, errors.New("source_trial: grading earlier trials again is not built yet"))
+	if s := c.SourceTrial; s != nil && (s.Action != actionRegrade || s.Type != sourceLocal || s.Path == nil) {
+		errs = append(errs, errors.New("source_trial: only trials on this host can be graded again: action regrade, type local, and a path"))
 	}
 	return errors.Join(errs...)
 }

@@ -190,7 +190,7 @@ func (j *Job) schedule() []scheduler.Trial {
 		if runner.Unsupported(j.provider.Info(), t.Task.Task, t.Config) != "" {
 			continue // it fails before it needs an image
 		}
-		reqs, err := j.images.Needed(t.Task.Task, t.Config, 1)
+		reqs, err := j.needed(t)
 		if err != nil {
 			continue // the trial meets the same error and reports it
 		}
@@ -200,6 +200,15 @@ func (j *Job) schedule() []scheduler.Trial {
 		}
 	}
 	return ts
+}
+
+// needed lists the images of a trial; one that is graded again has no environment.
+func (j *Job) needed(t PlannedTrial) ([]snapshots.Request, error) {
+	if t.Config.SourceTrial == nil {
+		return j.images.Needed(t.Task.Task, t.Config, 1)
+	}
+	r, err := j.images.Verifier(t.Task.Task, t.Config, 1)
+	return []snapshots.Request{r}, err
 }
 
 func value[T any](values ...*T) (zero T) {
@@ -313,10 +322,11 @@ func (j *Job) try(ctx context.Context, t *PlannedTrial, a scheduler.Assignment) 
 		Config: t.Config, Task: t.Task.Task, Job: j.Plan.Config.JobName, ID: uuid.NewString(),
 		Attempt: t.Attempt, Number: number, Retries: t.retries + a.Try - 1, Waited: a.Waited, Sink: sink,
 	}
-	var errs [3]error
+	var errs [4]error
 	try.Lock, errs[0] = t.lock()
 	try.TaskChecksum, errs[1] = t.Task.checksum()
 	try.TaskDigest, errs[2] = t.digest()
+	try.Source, errs[3] = t.source()
 	try.Invalid = errors.Join(errs[:]...)
 	return j.runner.Run(ctx, try)
 }

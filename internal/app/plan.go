@@ -22,6 +22,8 @@ type Plan struct {
 	Past   *Past          // nil when the job is new; see App.Continue
 	// Invalid are tasks that cannot run, with all that is wrong with them.
 	Invalid []tasks.Found
+	// Passed are trials of source jobs that left nothing to grade.
+	Passed []string
 	// Warnings are about tasks that run.
 	Warnings tasks.Problems
 
@@ -96,7 +98,9 @@ func (p PlannedTrial) lock() (trials.TrialLock, error) {
 	if !p.Task.Multistep() {
 		mode = string(p.Task.VerifierMode(nil))
 	}
-	return trials.NewTrialLock(p.Config.Task.Lock(p.Task.Name, version, hash), mode, p.Config), nil
+	l := trials.NewTrialLock(p.Config.Task.Lock(p.Task.Name, version, hash), mode, p.Config)
+	l.SourceTrial = p.sourceLock()
+	return l, nil
 }
 
 // NewPlan finds a job's tasks and expands its trials. It touches no provider.
@@ -142,15 +146,23 @@ func NewPlan(cfg trials.JobConfig, id string) (*Plan, error) {
 }
 
 func (p *Plan) expand(configs []trials.TaskConfig, found map[string]*plannedTask) error {
+	if len(p.Config.SourceJobs) > 0 {
+		return p.expandSources(configs, found)
+	}
 	planned, err := trials.Expand(p.Config, p.ID, configs, rand.Reader)
 	if err != nil {
 		return err
 	}
+	p.take(planned, found)
+	return nil
+}
+
+// take makes the plan's trials.
+func (p *Plan) take(planned []trials.Planned, found map[string]*plannedTask) {
 	for _, t := range planned {
 		p.all = append(p.all, PlannedTrial{Planned: t, Task: found[t.Config.Task.Reference()]})
 	}
 	p.Trials = p.all
-	return nil
 }
 
 // local refuses tasks that are not on this host.

@@ -53,6 +53,9 @@ func (a *App) RunTrial(ctx context.Context, cfg trials.TrialConfig, p providers.
 	if try.TaskChecksum, err = t.Task.checksum(); err != nil {
 		return nil, fmt.Errorf("trial %s: %w", cfg.TrialName, err)
 	}
+	if try.Source, err = t.source(); err != nil {
+		return nil, fmt.Errorf("trial %s: %w", cfg.TrialName, err)
+	}
 	r := a.newRunner(p, runner.NewImages(p, store), log, set, a.log, nil)
 	defer r.Wait()
 	return r.Run(ctx, try), nil

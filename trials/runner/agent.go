@@ -24,7 +24,6 @@ func (s *streamed) Open(name string) (io.WriteCloser, error) {
 }
 
 func (x *run) workplace() *agents.Workplace {
-	x.streamed = &streamed{sink: x.t.Sink}
 	return &agents.Workplace{
 		Sandbox: x.sandbox, Task: x.t.Task, Instruction: x.instruction,
 		User: x.t.Task.Config.Agent.User, Env: mergeEnv(x.env.secret, x.env.agent),

@@ -75,7 +75,11 @@ func (x *run) construct() *trials.Failure {
 	if msg := Unsupported(x.r.opt.Provider.Info(), x.t.Task, x.t.Config); msg != "" {
 		return trials.NewFailure(trials.PhaseQueue, trials.CauseUnsupported, "Unsupported", msg)
 	}
-	for _, step := range []func() error{x.readKwargs, x.readEnvironment, x.makeAgent, x.readInstruction} {
+	steps := []func() error{x.readKwargs, x.readEnvironment}
+	if x.t.Source == nil {
+		steps = append(steps, x.makeAgent, x.readInstruction)
+	}
+	for _, step := range steps {
 		if err := step(); err != nil {
 			return invalid(err)
 		}
@@ -148,10 +152,12 @@ func (x *run) readEnvironment() error {
 	merged := mergeEnv(all, job)
 	merged = x.guard(trials.PhaseAgentExecution, merged)
 	x.env.public, x.env.secret = split(merged, task.Environment.Env, cfg.Environment.Env)
-	x.env.agent = x.guard(trials.PhaseAgentExecution, resolve(cfg.Agent.Env, "agent env"))
 	x.env.verifier = x.guard(trials.PhaseVerifier,
 		mergeEnv(resolve(task.Verifier.Env, "task.toml [verifier.env]"), resolve(cfg.Verifier.Env, "verifier.env")))
-	if cfg.Agent.AgentName() == "oracle" {
+	if x.t.Source == nil {
+		x.env.agent = x.guard(trials.PhaseAgentExecution, resolve(cfg.Agent.Env, "agent env"))
+	}
+	if x.t.Source == nil && cfg.Agent.AgentName() == "oracle" {
 		x.env.solution = resolve(task.Solution.Env, "task.toml [solution.env]")
 	}
 	x.secrets = redact.New(secrets...)

@@ -177,8 +177,10 @@ func (x *run) downloadVerifier(ctx context.Context, s providers.Sandbox) error {
 // replaceSandbox swaps the agent's sandbox for the verifier's: the first is gone
 // before the second starts, and declared artifacts are all that passes.
 func (x *run) replaceSandbox(ctx context.Context) (s providers.Sandbox, bundled bool, f *trials.Failure) {
-	x.remove(ctx, x.sandbox)
-	x.removed = true
+	if x.sandbox != nil { // there is none when a trial is graded again
+		x.remove(ctx, x.sandbox)
+		x.removed = true
+	}
 	begun := time.Now()
 	ctx, cancel := withLimit(ctx, trials.PhaseEnvironmentSetup, x.limits.EnvironmentStart)
 	defer cancel()
