@@ -20,8 +20,10 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
+type defaultFile struct{ name, text string }
+
 // defaults are the files of a task that a scenario need not write.
-var defaults = []struct{ name, text string }{
+var defaults = []defaultFile{
 	{"task.toml", "schema_version = \"1.4\"\n"},
 	{"instruction.md", "Do it.\n"},
 	{"solution/solve.sh", "true\n"},

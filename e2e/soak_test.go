@@ -40,13 +40,7 @@ func TestSoak(t *testing.T) {
 	if os.Getenv("HARBOR_SOAK") != "" {
 		rounds = 100
 	}
-	seed := uint64(time.Now().UnixNano())
-	if s, err := strconv.ParseUint(os.Getenv("HARBOR_SOAK_SEED"), 10, 64); err == nil {
-		seed = s
-	}
-	t.Logf("HARBOR_SOAK_SEED=%d, %d rounds", seed, rounds)
-	s := &soak{t: t, dir: t.TempDir(), random: rand.New(rand.NewPCG(seed, 0))}
-	t.Cleanup(s.removeAll)
+	s := newSoak(t)
 	s.writeTasks()
 	for round := range rounds {
 		s.round(round)
