@@ -187,7 +187,7 @@ func (f *runFlags) applyTasks(s *pflag.FlagSet, c *trials.JobConfig) error {
 		}
 		c.Datasets = append(c.Datasets, trials.DatasetConfig{Path: &p})
 	}
-	if len(c.Tasks) == 0 && len(c.Datasets) == 0 {
+	if len(c.Tasks) == 0 && len(c.Datasets) == 0 && !f.partial {
 		return fmt.Errorf("there is nothing to run: give a task directory or a directory of tasks with -p, or a configuration with -c")
 	}
 	if !filtered {

@@ -34,6 +34,7 @@ type sharedFlags struct {
 	passCredentials                                 bool
 	printConfig                                     bool
 	debug                                           bool
+	partial                                         bool // no flag: a configuration is written, which may lack tasks
 }
 
 // runFlags are those of a job.

@@ -10,8 +10,7 @@ import (
 // have, by group. They are refused by name, with what to do instead.
 var notBuilt = map[string][]struct{ name, instead string }{
 	"": {
-		{"lint", "`harbor task check PATH` reports what is wrong with tasks"},
-		{"check", "`harbor task check PATH` reports what is wrong with tasks"},
+		{"check", "`harbor task check PATH` and `harbor lint DIR` report what is wrong with tasks"},
 		{"init", "`harbor task init NAME` makes a task"},
 		{"analyze", "the results are JSON files in the job's directory"},
 		{"cache", "`harbor cleanup --images` removes images"},
@@ -27,16 +26,12 @@ var notBuilt = map[string][]struct{ name, instead string }{
 		{"hub", "there is no hosted service behind this program"},
 	},
 	"job": {
-		{"schema", "`harbor run --print-config` shows every key"},
-		{"init", "`harbor run --print-config` prints a configuration"},
 		{"summarize", "`harbor job show DIR` prints the numbers"},
 		{"download", "there is no hosted service behind this program"},
 		{"share", "there is no hosted service behind this program"},
 	},
 	"trial": {
 		{"handoff", "sessions of agents are not kept"},
-		{"schema", "`harbor trial start --print-config` shows every key"},
-		{"init", "`harbor trial start --print-config` prints a configuration"},
 		{"summarize", "`harbor trial show DIR` prints what happened"},
 		{"download", "there is no hosted service behind this program"},
 	},

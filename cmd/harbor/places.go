@@ -24,7 +24,8 @@ func newEnvCommand(e *env) *cobra.Command {
 			RunE: func(c *cobra.Command, names []string) error {
 				return withApp(e, func(e *env, a *app.App) error { return checkProviders(c, e, a, names) })
 			},
-		}))
+		}),
+		newEnvSchemaCommand(e))
 	return c
 }
 

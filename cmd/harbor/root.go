@@ -59,7 +59,7 @@ func newRoot(e *env) *cobra.Command {
 	root.SetFlagErrorFunc(suggestFlag)
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.AddCommand(
-		newRunCommand(e, "run"), newJobCommand(e), newTrialCommand(e), newTaskCommand(e), newViewCommand(e), newAttachCommand(e), newCompareCommand(e), newReportCommand(e), newCleanupCommand(e),
+		newRunCommand(e, "run"), newJobCommand(e), newTrialCommand(e), newTaskCommand(e), newViewCommand(e), newAttachCommand(e), newCompareCommand(e), newReportCommand(e), newLintCommand(e), newCleanupCommand(e),
 		newEnvCommand(e), newAgentCommand(e), newVersionCommand(e),
 	)
 	return addNotBuilt(root, "")

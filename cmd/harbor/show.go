@@ -21,7 +21,7 @@ import (
 
 func newJobCommand(e *env) *cobra.Command {
 	c := group("job", "Run and inspect jobs", "jobs")
-	c.AddCommand(newRunCommand(e, "start"), newResumeCommand(e), newJobRegradeCommand(e), newJobListCommand(e), newJobCancelCommand(e), newJobDeleteCommand(e), jsonFlag(e, &cobra.Command{
+	c.AddCommand(newRunCommand(e, "start"), newResumeCommand(e), newJobRegradeCommand(e), newJobListCommand(e), newJobCancelCommand(e), newJobDeleteCommand(e), newJobInitCommand(e), newJobSchemaCommand(e), jsonFlag(e, &cobra.Command{
 		Use: "show JOB", Short: "Show the numbers of a job and its trials", Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			dir, err := findJob(e, "jobs", args[0])
@@ -142,7 +142,7 @@ func verdictText(t stats.Trial) string {
 
 func newTrialCommand(e *env) *cobra.Command {
 	c := group("trial", "Run and inspect single trials", "trials")
-	c.AddCommand(newTrialStartCommand(e), newTrialRegradeCommand(e), jsonFlag(e, &cobra.Command{
+	c.AddCommand(newTrialStartCommand(e), newTrialRegradeCommand(e), newTrialInitCommand(e), newTrialSchemaCommand(e), jsonFlag(e, &cobra.Command{
 		Use: "show DIR", Short: "Show what happened in a trial", Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error { return showTrial(e, args[0]) },
 	}), &cobra.Command{

@@ -14,7 +14,7 @@ import (
 
 func newTaskCommand(e *env) *cobra.Command {
 	c := group("task", "Make and check tasks", "tasks")
-	c.AddCommand(newTaskInitCommand(e), newTaskCheckCommand(e))
+	c.AddCommand(newTaskInitCommand(e), newTaskCheckCommand(e), newTaskSchemaCommand(e))
 	return c
 }
 

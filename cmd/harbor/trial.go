@@ -24,11 +24,15 @@ type trialOptions struct {
 }
 
 func newTrialStartCommand(e *env) *cobra.Command {
-	o := &trialOptions{env: e}
-	o.cmd = jsonFlag(e, &cobra.Command{
-		Use: "start", Short: "Run one trial without a job", Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return o.run(c.Context()) },
-	})
+	o := newTrialOptions(e, &cobra.Command{Use: "start", Short: "Run one trial without a job", Args: cobra.NoArgs})
+	o.cmd.RunE = func(c *cobra.Command, _ []string) error { return o.run(c.Context()) }
+	jsonFlag(e, o.cmd)
+	return o.cmd
+}
+
+// newTrialOptions gives a command the flags of a trial.
+func newTrialOptions(e *env, c *cobra.Command) *trialOptions {
+	o := &trialOptions{env: e, cmd: c}
 	addSharedFlags(o.cmd, &o.flags)
 	s := o.cmd.Flags()
 	s.StringVar(&o.name, "trial-name", "", "name of the trial's directory")
@@ -37,7 +41,7 @@ func newTrialStartCommand(e *env) *cobra.Command {
 	s.Float64Var(&o.setUpLimit, "agent-setup-timeout", 0, "time limit of the agent's set-up in seconds")
 	s.Float64Var(&o.verifierLimit, "verifier-timeout", 0, "time limit of the verifier in seconds")
 	alias(s, "env", "environment-type")
-	return o.cmd
+	return o
 }
 
 func (o *trialOptions) config() (trials.TrialConfig, error) {
@@ -59,7 +63,7 @@ func (o *trialOptions) config() (trials.TrialConfig, error) {
 		path := named(o.flags.paths[0])
 		cfg.Task = trials.TaskConfig{Path: &path}
 	}
-	if cfg.Task.Reference() == "" {
+	if cfg.Task.Reference() == "" && !o.flags.partial {
 		return cfg, fmt.Errorf("there is nothing to run: give a task directory with -p")
 	}
 	set(s, &cfg.TrialsDir, o.dir, "trials-dir")
@@ -74,7 +78,8 @@ func (o *trialOptions) config() (trials.TrialConfig, error) {
 	return cfg, o.apply(&cfg)
 }
 
-func (o *trialOptions) apply(cfg *trials.TrialConfig) error {
+// set puts the flags that were given on top of a configuration.
+func (o *trialOptions) set(cfg *trials.TrialConfig) error {
 	s := o.cmd.Flags()
 	o.flags.applyMultipliers(s, &cfg.Multipliers)
 	cfg.Agent = o.flags.arms(s, []trials.AgentConfig{cfg.Agent})[0]
@@ -91,9 +96,17 @@ func (o *trialOptions) apply(cfg *trials.TrialConfig) error {
 	if cfg.InstallOnly {
 		cfg.Verifier.Disable = true
 	}
+	return err
+}
+
+// apply also holds the result against what can be run.
+func (o *trialOptions) apply(cfg *trials.TrialConfig) error {
+	err := o.set(cfg)
 	errs := []error{err, app.CheckTrial(*cfg)}
 	for _, e := range cfg.Validate() {
-		errs = append(errs, e)
+		if e.Path != "task" || !o.flags.partial {
+			errs = append(errs, e)
+		}
 	}
 	return errors.Join(errs...)
 }
