@@ -41,14 +41,19 @@ type Provider struct {
 // Limits bound what is asked of a provider at once and per second. Zero is no
 // limit.
 type Limits struct {
-	Sandboxes     int     `json:"sandboxes"`
-	Builds        int     `json:"builds"`
-	CPUs          float64 `json:"cpus"`
-	MemoryMiB     int64   `json:"memory_mb"`
-	DiskMiB       int64   `json:"disk_mb"`
-	CreatesPerSec float64 `json:"creates_per_sec"`
-	CreateBurst   int     `json:"create_burst"`
-	CallsPerSec   float64 `json:"calls_per_sec"`
+	Sandboxes int     `json:"sandboxes"`
+	Builds    int     `json:"builds"`
+	CPUs      float64 `json:"cpus"`
+	// OvercommitCPUs is how many times the cores may be promised; 1 when zero.
+	OvercommitCPUs float64 `json:"overcommit_cpus"`
+	MemoryMiB      int64   `json:"memory_mb"`
+	DiskMiB        int64   `json:"disk_mb"`
+	CreatesPerSec  float64 `json:"creates_per_sec"`
+	CreateBurst    int     `json:"create_burst"`
+	CallsPerSec    float64 `json:"calls_per_sec"`
+	// OutageSec is how long a job waits for the provider when it went away, before
+	// it stops; 300 when zero.
+	OutageSec float64 `json:"outage_sec"`
 }
 
 // HostPath says where config.yaml is: $HARBOR_CONFIG, else
@@ -167,11 +172,13 @@ func (l Limits) validate(d *document, path string) {
 		{"sandboxes", float64(l.Sandboxes)},
 		{"builds", float64(l.Builds)},
 		{"cpus", l.CPUs},
+		{"overcommit_cpus", l.OvercommitCPUs},
 		{"memory_mb", float64(l.MemoryMiB)},
 		{"disk_mb", float64(l.DiskMiB)},
 		{"creates_per_sec", l.CreatesPerSec},
 		{"create_burst", float64(l.CreateBurst)},
 		{"calls_per_sec", l.CallsPerSec},
+		{"outage_sec", l.OutageSec},
 	} {
 		if f.value < 0 {
 			d.fail(tasks.SeverityError, join(path, f.key), "bad-value", "write 0 for no limit",

@@ -62,6 +62,7 @@ const (
 	CauseRewardMissing Cause = "reward_missing"
 	CauseRewardEmpty   Cause = "reward_empty"
 	CauseRewardInvalid Cause = "reward_invalid"
+	CauseHost          Cause = "host" // this host is full, read-only, or short of something
 	CauseInternal      Cause = "internal"
 )
 
@@ -88,6 +89,7 @@ const (
 	ExcSandboxLost        = "SandboxLostError"
 	ExcDeadline           = "DeadlineExceededError"
 	ExcHarness            = "HarnessError"
+	ExcHost               = "HostError"
 )
 
 // Failure is why a trial has no verdict, or what went wrong beside one.
@@ -129,6 +131,7 @@ var rules = []rule{
 	{"", CauseInvalidConfig, "", verdict{ExcValue, BlameTask}},
 	{"", CauseVariable, "", verdict{ExcMissingVariable, BlameTask}},
 	{"", CauseOutOfMemory, "", verdict{ExcMemoryLimit, BlameInfrastructure}},
+	{"", CauseHost, "", verdict{ExcHost, BlameInfrastructure}},
 
 	{PhaseEnvironmentSetup, CauseTimeout, "", verdict{ExcEnvironmentTimeout, BlameInfrastructure}},
 	{PhaseEnvironmentSetup, CauseHealthcheck, "", verdict{ExcHealthcheck, BlameTask}},

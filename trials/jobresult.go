@@ -53,6 +53,8 @@ type JobExtra struct {
 	InvalidTasks  []string      `json:"invalid_tasks,omitempty"` // left out, with the reason
 	CleanupFailed []string      `json:"cleanup_failed,omitempty"`
 	Interrupted   string        `json:"interrupted,omitempty"` // by what
+	// Notes are things about the job as a whole that changed no verdict.
+	Notes []Note `json:"notes,omitempty"`
 	// Sessions are the processes that worked on the job, in order.
 	Sessions []Session `json:"sessions,omitempty"`
 	// WorkDir is the directory from which relative paths of the configuration go.

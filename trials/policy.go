@@ -75,7 +75,7 @@ func policyTable() []policyRow {
 			"ContentPolicyViolationError",
 		}},
 		{ours: true, policy: ErrorPolicy{ShouldRetry: true}, names: []string{
-			ExcSandboxLost, ExcHarness, ExcDeadline, ExcArtifacts,
+			ExcSandboxLost, ExcHarness, ExcHost, ExcDeadline, ExcArtifacts,
 		}},
 		{ours: true, policy: ErrorPolicy{}, names: []string{
 			ExcUnsupportedTask, ExcInvalidTask, ExcMissingVariable,

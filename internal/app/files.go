@@ -4,8 +4,6 @@ import (
 	"fmt"
 
 	"golang.org/x/sys/unix"
-
-	"harborgate/trials"
 )
 
 // What a process needs of open files: for itself, and for each running trial
@@ -29,8 +27,7 @@ func (j *Job) parallel() int {
 		return n
 	}
 	message := fmt.Sprintf("%d instead of %d trials run at once, because this process may open only %d files: raise `ulimit -n`", most, n, limit.Cur)
-	j.log.Warn("few files may be open", "limit", limit.Cur, "trials", most)
-	j.Events.Emit(trials.NewEvent(trials.EventNote, "", 0, 0, map[string]string{"code": "few_files", "message": message}))
+	j.note("few_files", message)
 	return most
 }
 

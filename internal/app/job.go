@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -44,9 +45,11 @@ type Job struct {
 	runner   *runner.Runner
 	tally    *tally
 	files    *results.Job
+	outage   *outage
 	logFile  *os.File
 	log      *slog.Logger
 	requests map[string]snapshots.Request
+	closed   func() error // close, once
 }
 
 // Summary is how a job ended.
@@ -70,6 +73,7 @@ func (a *App) StartJob(plan *Plan, p providers.Provider, set Settings) (*Job, er
 		return nil, err
 	}
 	j := &Job{Dir: files.Dir, Plan: plan, app: a, provider: p, files: files, requests: map[string]snapshots.Request{}}
+	j.closed = sync.OnceValue(j.close)
 	err = j.open(set)
 	if err == nil {
 		err = a.remember(j.Dir, plan)
@@ -139,15 +143,20 @@ func (j *Job) Run(ctx context.Context) (Summary, error) {
 	j.Events.Emit(trials.NewEvent(trials.EventJobStart, "", 0, 0, map[string]any{
 		"job_id": j.Plan.ID, "n_trials": j.Plan.Total(), "kept": j.Plan.Total() - len(j.Plan.Trials), "provider": j.provider.Info().Name, "concurrency": j.Plan.Config.NConcurrentTrials,
 	}))
+	ctx, stop := j.watchOutages(ctx)
+	defer stop(nil)
 	locked := make(chan error, 1)
 	go func() { locked <- j.writeLock() }()
 	limits := j.app.Host.Providers[j.provider.Info().Name].Limits
 	unstarted, err := scheduler.Run(ctx, scheduler.Options{
 		MaxTrials: j.parallel(), MaxBuilds: max(limits.Builds, maxBuilds), Budget: j.budget(ctx),
-		Pools: j.pools(), Runner: tries{j}, Readiness: j, Shares: shares.NewLocal(limits.Sandboxes),
+		Pools: j.pools(), Runner: patient{tries{j}}, Readiness: j, Shares: shares.NewLocal(limits.Sandboxes),
 	}, j.schedule())
 	j.runner.Wait()
 	err = errors.Join(err, <-locked)
+	if gone := (*OutageError)(nil); errors.As(context.Cause(ctx), &gone) {
+		err = errors.Join(err, gone)
+	}
 	interrupted := ""
 	if ctx.Err() != nil {
 		interrupted = context.Cause(ctx).Error()
@@ -242,28 +251,6 @@ func (j *Job) pools() map[string]int {
 	return out
 }
 
-// budget is what the provider's host has, if it knows.
-func (j *Job) budget(ctx context.Context) scheduler.Resources {
-	l := j.app.Host.Providers[j.provider.Info().Name].Limits
-	b := scheduler.Resources{CPUs: l.CPUs, MemoryMiB: l.MemoryMiB}
-	s, ok := providers.As[providers.Sizer](j.provider)
-	if !ok {
-		return b
-	}
-	size, err := s.Size(ctx)
-	if err != nil {
-		j.log.Warn("the provider's size is not known, declared CPU and memory are not held against it", "error", err)
-		return b
-	}
-	if b.CPUs == 0 {
-		b.CPUs = size.CPUs
-	}
-	if b.MemoryMiB == 0 {
-		b.MemoryMiB = size.MemoryMiB
-	}
-	return b
-}
-
 // Build makes one image; trials that need it learn how that went.
 func (j *Job) Build(ctx context.Context, key string) {
 	r := j.requests[key]
@@ -290,6 +277,7 @@ func (j tries) Run(ctx context.Context, a scheduler.Assignment) scheduler.Outcom
 	number := t.earlier + a.Try
 	j.tally.tryStarted()
 	res := j.try(ctx, t, a)
+	j.outage.saw(res)
 	exception := ""
 	if res.ExceptionInfo != nil {
 		exception = res.ExceptionInfo.Type
@@ -334,7 +322,7 @@ func (j *Job) try(ctx context.Context, t *PlannedTrial, a scheduler.Assignment) 
 // lost is the result of a trial that has no directory to write one to.
 func (j *Job) lost(t *PlannedTrial, err error) *trials.Result {
 	j.log.Error("trial directory could not be made", "trial", t.Config.TrialName, "error", err)
-	f := trials.NewFailure(trials.PhaseQueue, trials.CauseInternal, "", err.Error())
+	f := trials.NewFailure(trials.PhaseQueue, trials.HostCause(err), "", err.Error())
 	now := trials.At(time.Now())
 	return &trials.Result{
 		TrialName: t.Config.TrialName, TaskName: t.Task.Name, Config: t.Config, StartedAt: now, FinishedAt: now,
@@ -344,8 +332,10 @@ func (j *Job) lost(t *PlannedTrial, err error) *trials.Result {
 	}
 }
 
-// Close gives the job's directory free.
-func (j *Job) Close() error {
+// Close gives the job's directory free. Twice is fine.
+func (j *Job) Close() error { return j.closed() }
+
+func (j *Job) close() error {
 	var errs []error
 	if j.tally != nil {
 		j.tally.close()

@@ -47,11 +47,13 @@ var limitDocs = map[string]struct{ unit, doc string }{
 	"sandboxes":       {"", "sandboxes at once"},
 	"builds":          {"", "images built at once"},
 	"cpus":            {"cores", "CPU cores that trials may declare together"},
+	"overcommit_cpus": {"", "how many times the cores may be declared together; 1 unless set, and a note in the result says so"},
 	"memory_mb":       {"MiB", "memory that trials may declare together"},
 	"disk_mb":         {"MiB", "disk that trials may declare together"},
 	"creates_per_sec": {"1/s", "sandboxes made in a second"},
 	"create_burst":    {"", "sandboxes that may be made at once within that rate"},
 	"calls_per_sec":   {"1/s", "calls in a second"},
+	"outage_sec":      {"s", "how long a job waits for a provider that went away before it stops; 300 unless set"},
 }
 
 // ProviderOptions lists what can be said to a provider: on the command line, then its

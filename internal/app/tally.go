@@ -129,6 +129,13 @@ func (t *tally) tryEnded(r *trials.Result, again bool) {
 	t.changed()
 }
 
+func (t *tally) note(code, message string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.extra.Notes = append(t.extra.Notes, trials.Note{Code: code, Message: message})
+	t.changed()
+}
+
 func (t *tally) cleanupFailed(what string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

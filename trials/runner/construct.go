@@ -67,7 +67,7 @@ type environment struct {
 // trial alone and costs nothing.
 func (x *run) construct() *trials.Failure {
 	if err := x.t.Sink.Begin(&x.t.Config, &x.t.Lock); err != nil {
-		return trials.NewFailure(trials.PhaseQueue, trials.CauseInternal, "", err.Error())
+		return trials.NewFailure(trials.PhaseQueue, trials.HostCause(err), "", err.Error())
 	}
 	if x.t.Invalid != nil {
 		return trials.NewFailure(trials.PhaseQueue, trials.CauseInvalidTask, "", x.t.Invalid.Error())

@@ -117,7 +117,7 @@ func (x *run) explain(ctx context.Context, p trials.Phase, took time.Duration, e
 	case marked:
 		cause = why.cause
 	case kind == providers.KindInternal && !isProviderError(err):
-		cause = trials.CauseInternal
+		cause = trials.HostCause(err)
 	}
 	return trials.NewFailure(p, cause, kind.String(), err.Error())
 }

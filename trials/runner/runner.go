@@ -251,7 +251,7 @@ func (x *run) finish() {
 		(x.res.ExceptionInfo == nil || x.res.ExceptionInfo.Policy.HasValidReward)
 	x.res.FinishedAt = trials.At(time.Now())
 	if err := x.t.Sink.Finish(x.res); err != nil {
-		x.fail(trials.NewFailure(trials.PhaseTeardown, trials.CauseInternal, "", "the result could not be written: "+err.Error()))
+		x.fail(trials.NewFailure(trials.PhaseTeardown, trials.HostCause(err), "", "the result could not be written: "+err.Error()))
 		x.res.RewardValid = false
 	}
 	data := map[string]any{"reward_valid": x.res.RewardValid}

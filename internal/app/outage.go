@@ -1,0 +1,163 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"harborgate/scheduler"
+	"harborgate/trials"
+)
+
+const (
+	// outagePatience is how long a job waits for a provider that went away, or for
+	// room on the disk, unless configured.
+	outagePatience = 5 * time.Minute
+	// Between two looks whether an outage is over.
+	firstLook, longestLook = 500 * time.Millisecond, 5 * time.Second
+)
+
+// outage keeps trials from being spent on a provider that is away, or on a disk
+// that is full: after a failure that is nobody's work, no try starts before both
+// are seen to work again. When that takes too long the job stops, and what had not
+// begun waits for a resume. Safe for concurrent use.
+type outage struct {
+	probe    func(context.Context) error
+	patience time.Duration
+	stop     context.CancelCauseFunc // of the job
+	tell     func(message string)
+
+	mu      sync.Mutex // guards what follows
+	doubt   bool
+	waiting chan struct{} // of the look that is under way; nil when none is
+}
+
+// OutageError is why a job stopped.
+type OutageError struct {
+	For time.Duration
+	Err error
+}
+
+func (e *OutageError) Error() string {
+	return fmt.Sprintf("the job was stopped after waiting for %s, `harbor job resume` goes on with it: %v", e.For, e.Err)
+}
+
+func (e *OutageError) Unwrap() error { return e.Err }
+
+// saw takes in how a try ended.
+func (o *outage) saw(r *trials.Result) {
+	if r.Harborgate == nil || r.Harborgate.Failure == nil {
+		return
+	}
+	if b := r.Harborgate.Failure.Blame; b != trials.BlameInfrastructure && b != trials.BlameHarness {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.doubt = true
+}
+
+// pass returns when nothing speaks against a try, or with an error when the job
+// is over.
+func (o *outage) pass(ctx context.Context) error {
+	for {
+		o.mu.Lock()
+		if !o.doubt || ctx.Err() != nil {
+			o.mu.Unlock()
+			return ctx.Err()
+		}
+		wait := o.waiting
+		if wait == nil {
+			wait = make(chan struct{})
+			o.waiting = wait
+			o.mu.Unlock()
+			o.look(ctx)
+			o.mu.Lock()
+			o.waiting = nil
+			close(wait)
+			o.mu.Unlock()
+			continue
+		}
+		o.mu.Unlock()
+		select {
+		case <-wait:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// look waits for the end of the outage, or ends the job.
+func (o *outage) look(ctx context.Context) {
+	begun := time.Now()
+	said := false
+	for pause := firstLook; ; pause = min(2*pause, longestLook) {
+		err := o.probe(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err == nil:
+			if said {
+				o.tell(fmt.Sprintf("the outage is over after %s", time.Since(begun).Round(time.Second)))
+			}
+			o.mu.Lock()
+			defer o.mu.Unlock()
+			o.doubt = false
+			return
+		case time.Since(begun) >= o.patience:
+			o.stop(&OutageError{For: o.patience, Err: err})
+			return
+		case !said:
+			said = true
+			o.tell(fmt.Sprintf("no trial starts before this is over, for at most %s: %v", o.patience, err))
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// patient runs tries, but not into an outage.
+type patient struct{ tries }
+
+func (p patient) Run(ctx context.Context, a scheduler.Assignment) scheduler.Outcome {
+	if err := p.outage.pass(ctx); err != nil {
+		return scheduler.Outcome{} // the job is over: the trial stays pending
+	}
+	return p.tries.Run(ctx, a)
+}
+
+// watchOutages returns a context that ends with ctx, or when an outage takes too
+// long.
+func (j *Job) watchOutages(ctx context.Context) (context.Context, context.CancelCauseFunc) {
+	ctx, stop := context.WithCancelCause(ctx)
+	o := &outage{probe: j.working, patience: outagePatience, stop: stop}
+	if sec := j.app.Host.Providers[j.provider.Info().Name].Limits.OutageSec; sec > 0 {
+		o.patience = time.Duration(sec * float64(time.Second))
+	}
+	o.tell = func(message string) { j.note("outage", message) }
+	j.outage = o
+	return ctx, stop
+}
+
+// probeBytes must fit into the job's directory: a result with its logs does not
+// fit where not even this does.
+const probeBytes = 1 << 20
+
+// working asks whether the provider answers, and whether the job can write.
+func (j *Job) working(ctx context.Context) error {
+	if err := CheckProvider(ctx, j.provider); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(j.Dir, ".room-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	_, err = f.Write(make([]byte, probeBytes))
+	return errors.Join(err, f.Sync(), f.Close())
+}
