@@ -49,7 +49,7 @@ func newProgress(e *env, log *events.Log, plan *app.Plan) *progress {
 // startProgress shows what a channel brings, until that is closed.
 func startProgress(e *env, state *jobState, ch <-chan trials.Event, quiet bool) *progress {
 	p := &progress{out: e.err, quiet: quiet, state: state, done: make(chan struct{})}
-	if f, ok := e.err.(*os.File); ok && isLive(f, e.lookup) {
+	if f, ok := e.err.(*os.File); ok && term.IsTerminal(int(f.Fd())) && wantsLive(e.lookup) {
 		p.live = true
 		if w, _, err := term.GetSize(int(f.Fd())); err == nil {
 			p.width = w
@@ -63,14 +63,14 @@ func startProgress(e *env, state *jobState, ch <-chan trials.Event, quiet bool) 
 // again and again, with the value that does; "" is any.
 var plainPlaces = map[string]string{"TERM": "dumb", "CI": "", "NO_COLOR": ""}
 
-// isLive reports whether a display can be drawn anew on a file.
-func isLive(f *os.File, lookup func(string) (string, bool)) bool {
+// wantsLive reports whether the surroundings stand a display that is drawn anew.
+func wantsLive(lookup func(string) (string, bool)) bool {
 	for name, value := range plainPlaces {
 		if v, ok := lookup(name); ok && v != "" && (value == "" || v == value) {
 			return false
 		}
 	}
-	return term.IsTerminal(int(f.Fd()))
+	return true
 }
 
 // wait returns when the last event is shown.

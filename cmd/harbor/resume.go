@@ -290,10 +290,10 @@ func (o *runOptions) reportPast(p *app.Plan) {
 	}
 	fmt.Fprintln(o.err, line)
 	for _, task := range slices.Sorted(maps.Keys(edited)) {
-		fmt.Fprintf(o.err, "harbor: task %s was edited: %s of it run again\n", printable(task), plural(edited[task], "trial"))
+		fmt.Fprintf(o.err, "harbor: task %s was edited, to run again: %s\n", printable(task), plural(edited[task], "trial"))
 	}
 	if n := len(past.Left); n > 0 {
-		fmt.Fprintf(o.err, "harbor: %s stay as they are, though the configuration no longer asks for them: %s\n", plural(n, "finished trial"), someOf(past.Left))
+		fmt.Fprintf(o.err, "harbor: kept, though the configuration does not ask for them any more: %s: %s\n", plural(n, "trial"), someOf(past.Left))
 	}
 }
 

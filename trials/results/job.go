@@ -34,7 +34,7 @@ type Job struct {
 // *ExistsError, one that another process runs a *LockedError.
 func CreateJob(dir string) (*Job, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, fmt.Errorf("make job directory: %w", err)
+		return nil, fmt.Errorf("make job directory: %w: choose one that can be written", err)
 	}
 	j, err := OpenJob(dir)
 	if err != nil {
@@ -114,7 +114,10 @@ func (j *Job) write(name string, b []byte, err error) error {
 	return atomicfile.Write(filepath.Join(j.Dir, name), b, 0o644)
 }
 
-// Close gives the job free. The lock names nobody from then on.
+// Close gives the job free. The lock names nobody from then on. Twice is fine.
 func (j *Job) Close() error {
+	if !j.lock.Locked() { // it may be another process's by now
+		return nil
+	}
 	return errors.Join(os.Truncate(j.lock.Path(), 0), j.lock.Close())
 }

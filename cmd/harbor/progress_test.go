@@ -1,0 +1,101 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"harborgate/trials"
+	"harborgate/trials/stats"
+)
+
+func event(t trials.EventType, trial string, try int, data map[string]any) trials.Event {
+	e := trials.NewEvent(t, trial, 1, try, data)
+	e.Time = time.Now()
+	return e
+}
+
+// B151: where no terminal is, there is a line for each change and one every half
+// minute, and never an escape code.
+func TestB151LinesWithoutATerminal(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		ch := make(chan trials.Event, 8)
+		p := startProgress(&env{streams: streams{err: &out}, lookup: os.LookupEnv}, newJobState(2), ch, false)
+		ch <- event(trials.EventStart, "a", 1, nil)
+		time.Sleep(95 * time.Second) //nolint:forbidigo // in a bubble
+		ch <- event(trials.EventEnd, "a", 1, map[string]any{"reward_valid": true, "rewards": map[string]any{"reward": 1.0}})
+		close(ch)
+		p.wait()
+		lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+		if len(lines) != 4 || !strings.Contains(lines[0], "[0/2] 1 running, the longest for 30s") || !strings.Contains(lines[3], "[1/2] a: reward 1, ") {
+			t.Errorf("%d lines:\n%s", len(lines), out.String())
+		}
+		if strings.Contains(out.String(), "\x1b") {
+			t.Errorf("escape codes: %q", out.String())
+		}
+	})
+}
+
+func TestB151PlacesForPlainLines(t *testing.T) {
+	t.Parallel()
+	for value, want := range map[[2]string]bool{
+		{"TERM", "dumb"}: false, {"CI", "1"}: false, {"NO_COLOR", "1"}: false,
+		{"TERM", "xterm"}: true, {"CI", ""}: true, {"FORCE_COLOR", "1"}: true,
+	} {
+		lookup := func(name string) (string, bool) { return value[1], name == value[0] }
+		if got := wantsLive(lookup); got != want {
+			t.Errorf("%v: %v", value, got)
+		}
+	}
+}
+
+var counters = regexp.MustCompile(`(\d+)/(\d+).*mean ([\d.]+) \((\d+) of (\d+) graded\)`)
+
+// B152: what the display says is what the numbers say: over a resume, a retry, a
+// cancellation and a failure of the infrastructure.
+func TestB152DisplayCountsLikeTheResult(t *testing.T) {
+	t.Parallel()
+	s := newJobState(6)
+	kept := []stats.Trial{
+		{Name: "k1", Valid: true, Rewards: trials.Rewards{{Key: "reward", Value: trials.Number{Value: 1}}}},
+		{Name: "k2", Blame: trials.BlameTask, Exception: trials.ExcHealthcheck},
+	}
+	s.keep(kept)
+	graded := func(v float64) map[string]any {
+		return map[string]any{"reward_valid": true, "rewards": map[string]any{"reward": v}}
+	}
+	lost := map[string]any{"reward_valid": false, "exception": trials.ExcSandboxLost, "blame": "infrastructure"}
+	for _, e := range []trials.Event{
+		event(trials.EventStart, "a", 1, nil), event(trials.EventEnd, "a", 1, lost), event(trials.EventRetry, "a", 1, map[string]any{"exception": trials.ExcSandboxLost}),
+		event(trials.EventStart, "a", 2, nil), event(trials.EventEnd, "a", 2, graded(0.5)),
+		event(trials.EventStart, "b", 1, nil), event(trials.EventEnd, "b", 1, lost),
+		event(trials.EventStart, "c", 1, nil), event(trials.EventEnd, "c", 1, map[string]any{"exception": trials.ExcCancelled}),
+	} {
+		s.apply(e)
+	}
+	line := s.headline(s.started.Add(10 * time.Second))
+	all := append(kept,
+		stats.Trial{Name: "a", Valid: true, Tries: 2, Rewards: trials.Rewards{{Key: "reward", Value: trials.Number{Value: 0.5}}}},
+		stats.Trial{Name: "b", Blame: trials.BlameInfrastructure, Exception: trials.ExcSandboxLost},
+		stats.Trial{Name: "c", Cancelled: true, Exception: trials.ExcCancelled})
+	counts := stats.New(all, stats.Plan{Trials: 6}).Counts
+	m := counters.FindStringSubmatch(line)
+	want := []string{"5", "6", "0.750", "2", "5"}
+	if m == nil || strings.Join(m[1:], " ") != strings.Join(want, " ") {
+		t.Errorf("%q, want %v", line, want)
+	}
+	if counts.Graded != 2 || counts.Ungraded[trials.BlameInfrastructure] != 1 || counts.Pending != 1 {
+		t.Errorf("%+v", counts)
+	}
+	for _, part := range []string{"1 task", "1 infrastructure", "1 retries", "ETA 3s"} {
+		if !strings.Contains(line, part) {
+			t.Errorf("%q lacks %q", line, part)
+		}
+	}
+}
