@@ -108,18 +108,23 @@ func (t *Trial) Begin(cfg *trials.TrialConfig, lock *trials.TrialLock) error {
 			return err
 		}
 	}
+	if err := t.writeLock(lock); err != nil || cfg == nil {
+		return err
+	}
+	return t.writeConfig(cfg)
+}
+
+func (t *Trial) writeLock(lock *trials.TrialLock) error {
 	b, err := trials.MarshalLock(lock.Redacted(os.LookupEnv))
 	if err != nil {
 		return err
 	}
-	if err := t.Write(LockFile, b); err != nil {
-		return err
-	}
-	if cfg == nil {
-		return nil
-	}
-	redacted := cfg.Redacted(os.LookupEnv)
-	if b, err = trials.MarshalIndent(redacted); err != nil {
+	return t.Write(LockFile, b)
+}
+
+func (t *Trial) writeConfig(cfg *trials.TrialConfig) error {
+	b, err := trials.MarshalIndent(cfg.Redacted(os.LookupEnv))
+	if err != nil {
 		return err
 	}
 	return t.Write(ConfigFile, b)
