@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/google/uuid"
 	"github.com/spf13/pflag"
 
 	"harborgate/internal/app"
@@ -24,17 +25,28 @@ func findJob(e *env, jobsDir, name string) (string, error) {
 	return "", nothingRan("there is no job %s: give the path of its directory, or its name with --jobs-dir (now %s)", name, jobsDir)
 }
 
-// known is the directory of the newest job of a name in the list of this host's jobs,
+// known is the directory of the newest job of a name or id among those of this host,
 // "" when there is none.
-func known(e *env, name string) (dir string) {
+func known(e *env, name string) string {
 	dirs, err := app.FindDirs(e.lookup)
 	if err != nil {
 		return ""
 	}
-	all, _ := app.KnownJobs(dirs.State) // a list that cannot be read knows none
-	for _, d := range all {
-		if filepath.Base(d) == name {
-			return d
+	all, err := app.KnownJobs(dirs.State)
+	if err != nil {
+		return ""
+	}
+	for _, dir := range all {
+		if filepath.Base(dir) == name {
+			return dir
+		}
+	}
+	if uuid.Validate(name) != nil {
+		return ""
+	}
+	for _, dir := range all {
+		if r, err := results.ReadJobResult(dir); err == nil && r.ID == name {
+			return dir
 		}
 	}
 	return ""

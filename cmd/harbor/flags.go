@@ -50,6 +50,7 @@ type runFlags struct {
 	nTasks                     int
 	tasks                      []string
 	dryRun                     bool
+	diff                       []string
 }
 
 func addSharedFlags(c *cobra.Command, f *sharedFlags) {
@@ -132,6 +133,7 @@ func addRunFlags(c *cobra.Command, f *runFlags) {
 	s.IntVarP(&f.nTasks, "n-tasks", "l", 0, "take only the first of the tasks")
 	s.StringArrayVar(&f.tasks, "tasks", nil, "task directory or glob of them, like -p (repeatable)")
 	s.BoolVar(&f.dryRun, "dry-run", false, "check everything, run nothing")
+	s.StringArrayVar(&f.diff, "diff", nil, "earlier job, by path, name or id: run only what it does not have (repeatable)")
 }
 
 // section is the flag set of a command, for registration.

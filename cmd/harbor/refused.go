@@ -20,7 +20,6 @@ var refusedFlags = []struct {
 	{"registry-path", "", false, "registries are not supported yet; give a directory with -p"},
 	{"task-git-url", "", false, "git tasks are not supported yet; clone the repository and give the directory with -p"},
 	{"task-git-commit", "", false, "git tasks are not supported yet; clone the repository and give the directory with -p"},
-	{"diff", "", false, "comparing with an earlier job is not built yet"},
 	{"resume-trajectory", "", true, "sessions cannot be resumed yet"},
 	{"load-trajectory", "", false, "trajectories cannot be loaded yet"},
 	{"allow-agent-host", "", false, "allow lists are not built yet; use network_mode public or no-network"},

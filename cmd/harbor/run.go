@@ -14,7 +14,6 @@ import (
 	"harborgate/agents"
 	"harborgate/configs"
 	"harborgate/internal/app"
-	"harborgate/providers"
 	"harborgate/tasks"
 	"harborgate/trials"
 )
@@ -39,9 +38,10 @@ func newRunCommand(e *env, name string) *cobra.Command {
 a job that is there already, go on with it: trials that have a result are kept.`,
 		Example: `  harbor run -p tasks/hello                      one task with its own solution
   harbor run -p tasks -a nop -n 8 -k 2           every task twice, eight trials at once
-  harbor run -c job.yaml -p tasks -i 'py-*'      a configuration, some tasks`,
+  harbor run -c job.yaml -p tasks -i 'py-*'      a configuration, some tasks
+  harbor run -p tasks --diff monday              what the job "monday" does not have yet`,
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return o.run(c.Context()) },
+		RunE: func(c *cobra.Command, _ []string) error { return o.dryFailed(o.run(c.Context())) },
 	}
 	addRunFlags(o.cmd, &o.flags)
 	addRetryFailedFlag(o.cmd.Flags(), &o.resume)
@@ -84,7 +84,7 @@ func (o *runOptions) config() (trials.JobConfig, error) {
 	for _, p := range problems {
 		fmt.Fprintln(o.err, "harbor:", p)
 	}
-	if err := o.flags.apply(o.cmd.Flags(), &cfg); err != nil {
+	if err := errors.Join(o.flags.apply(o.cmd.Flags(), &cfg), o.applyDiff(o.cmd.Flags(), &cfg)); err != nil {
 		return cfg, err
 	}
 	return cfg, validate(cfg)
@@ -122,25 +122,13 @@ func (o *runOptions) logger(cfg trials.JobConfig) *slog.Logger {
 }
 
 func (o *runOptions) job(ctx context.Context, a *app.App, cfg trials.JobConfig) (err error) {
-	plan, err := app.NewPlan(cfg, uuid.NewString())
-	if err != nil {
-		return codedError{exitNothing, err}
-	}
-	o.reportInvalid(plan)
-	redo, err := o.redo(plan.Dir())
-	if err == nil {
-		err = a.Continue(plan, redo)
-	}
+	plan, err := o.plan(a, cfg)
 	if err != nil {
 		return codedError{exitNothing, err}
 	}
 	defer func() { err = errors.Join(err, plan.Close()) }()
-	o.reportPast(plan)
-	switch {
-	case plan.Finished() && !o.flags.dryRun:
-		return o.nothingToDo(ctx, plan)
-	case plan.Total() == 0:
-		return nothingRan("none of the tasks can run")
+	if done, err := o.settled(ctx, plan); done || err != nil {
+		return err
 	}
 	if err := o.confirmVariables(plan); err != nil {
 		return err
@@ -163,6 +151,53 @@ func (o *runOptions) job(ctx context.Context, a *app.App, cfg trials.JobConfig) 
 		return codedError{exitNothing, err}
 	}
 	return o.watch(ctx, j)
+}
+
+// plan finds what is to do, and holds a job that is there already.
+func (o *runOptions) plan(a *app.App, cfg trials.JobConfig) (*app.Plan, error) {
+	plan, err := app.NewPlan(cfg, uuid.NewString())
+	if err != nil {
+		return nil, err
+	}
+	o.reportInvalid(plan)
+	redo, err := o.redo(plan.Dir())
+	if err != nil {
+		return nil, err
+	}
+	if err := a.Continue(plan, redo); err != nil {
+		return nil, err
+	}
+	o.reportPast(plan)
+	return plan, nil
+}
+
+// settled ends a job of which nothing is to run. It asks first whether what is left of a
+// comparison is wanted.
+func (o *runOptions) settled(ctx context.Context, plan *app.Plan) (bool, error) {
+	if err := o.confirmDiff(plan); err != nil {
+		return false, err
+	}
+	switch {
+	case plan.Finished() && !o.flags.dryRun:
+		return true, o.nothingToDo(ctx, plan)
+	case plan.Total() == 0 && plan.Diff != nil && len(plan.Invalid) == 0:
+		return true, o.nothingNew(plan)
+	case plan.Total() == 0:
+		return true, nothingRan("none of the tasks can run")
+	}
+	return false, nil
+}
+
+// nothingNew is the end of a job whose every trial an earlier one has.
+func (o *runOptions) nothingNew(plan *app.Plan) error {
+	if o.json {
+		return printJSON(o.env, dryResult{OK: true, Trials: []dryTrial{}, Invalid: []string{}, Diff: plan.Diff})
+	}
+	if o.flags.dryRun {
+		return o.dryOK(plan)
+	}
+	_, err := fmt.Fprintln(o.out, "Every trial is in an earlier job; nothing was run.")
+	return err
 }
 
 // nothingToDo shows a job of which nothing is left to do, and changes none of it.
@@ -251,7 +286,7 @@ func (o *runOptions) reportInvalid(plan *app.Plan) {
 		}
 	}
 	if n := len(plan.Passed); n > 0 {
-		fmt.Fprintf(o.err, "harbor: %s left nothing to grade and are passed over: %s\n", plural(n, "earlier trial"), someOf(plan.Passed))
+		fmt.Fprintf(o.err, "harbor: passed over, because there is nothing to grade: %s: %s\n", plural(n, "earlier trial"), someOf(plan.Passed))
 	}
 	for i, p := range plan.Warnings {
 		if i == mostWarnings {
@@ -260,37 +295,6 @@ func (o *runOptions) reportInvalid(plan *app.Plan) {
 		}
 		fmt.Fprintf(o.err, "harbor: warning: %s\n", p)
 	}
-}
-
-func (o *runOptions) dryRun(plan *app.Plan, p providers.Info) error {
-	cannot := len(plan.Invalid)
-	for _, t := range plan.Trials {
-		if why := app.Unsupported(p, t); why != "" {
-			cannot++
-			fmt.Fprintf(o.out, "%s  attempt %d: %s\n", t.Task.Name, t.Attempt, why)
-			continue
-		}
-		fmt.Fprintf(o.out, "%s  attempt %d  agent %s", t.Task.Name, t.Attempt, t.Config.Agent.AgentName())
-		limits := trials.EffectiveTimeouts(t.Task.Config, nil, t.Config)
-		for _, p := range trials.Phases() {
-			if l, ok := limits.Map()[string(p)]; ok {
-				fmt.Fprintf(o.out, "  %s %s", p, limitText(l))
-			}
-		}
-		fmt.Fprintln(o.out)
-	}
-	if cannot > 0 {
-		return nothingRan("dry run failed: %d of the tasks and trials cannot run", cannot)
-	}
-	_, err := fmt.Fprintf(o.out, "Dry run OK — %d trial(s); nothing was run.\n", len(plan.Trials))
-	return err
-}
-
-func limitText(l trials.Limit) string {
-	if l.Seconds == 0 {
-		return "none"
-	}
-	return fmt.Sprintf("%g s (%s)", l.Seconds, l.Origin)
 }
 
 // relative shows a path as the user would type it.

@@ -208,6 +208,8 @@ func (m *match) again(finished []place) ([]place, error) {
 			continue
 		case p.index < 0:
 			past.Left = append(past.Left, p.Name())
+		default:
+			m.plan.all[p.index].Config.TrialName = p.Name()
 		}
 		past.keep(p.Result, t)
 	}

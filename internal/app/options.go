@@ -42,18 +42,18 @@ var trialOptions = []Option{
 	{Name: "keep_agent_processes", Where: "--ek", Type: "boolean", Default: "false", Doc: "let what the agent started go on while the tests run"},
 }
 
-// limitDocs describe what config.yaml can limit.
-var limitDocs = map[string]struct{ unit, doc string }{
-	"sandboxes":       {"", "sandboxes at once"},
-	"builds":          {"", "images built at once"},
-	"cpus":            {"cores", "CPU cores that trials may declare together"},
-	"overcommit_cpus": {"", "how many times the cores may be declared together; 1 unless set, and a note in the result says so"},
-	"memory_mb":       {"MiB", "memory that trials may declare together"},
-	"disk_mb":         {"MiB", "disk that trials may declare together"},
-	"creates_per_sec": {"1/s", "sandboxes made in a second"},
-	"create_burst":    {"", "sandboxes that may be made at once within that rate"},
-	"calls_per_sec":   {"1/s", "calls in a second"},
-	"outage_sec":      {"s", "how long a job waits for a provider that went away before it stops; 300 unless set"},
+// limitDocs describe what config.yaml can limit. Without a default there is no limit.
+var limitDocs = map[string]struct{ unit, standard, doc string }{
+	"sandboxes":       {"", "", "sandboxes at once"},
+	"builds":          {"", "", "images built at once"},
+	"cpus":            {"cores", "", "CPU cores that trials may declare together; else those of the host, where they are known"},
+	"overcommit_cpus": {"", "1", "how many times the cores may be declared together; a note in the result says so"},
+	"memory_mb":       {"MiB", "", "memory that trials may declare together; else that of the host, where it is known"},
+	"disk_mb":         {"MiB", "", "disk that trials may declare together"},
+	"creates_per_sec": {"1/s", "", "sandboxes made in a second"},
+	"create_burst":    {"", "1", "sandboxes that may be made at once within that rate"},
+	"calls_per_sec":   {"1/s", "", "calls in a second"},
+	"outage_sec":      {"s", "300", "how long a job waits for a provider that went away before it stops"},
 }
 
 // ProviderOptions lists what can be said to a provider: on the command line, then its
@@ -74,8 +74,7 @@ func (a *App) ProviderOptions(name string) ([]Option, error) {
 	}
 	for _, o := range structOptions(configs.Limits{}) {
 		d := limitDocs[o.Name]
-		o.Where, o.Unit, o.Doc, o.Default = "providers."+name+".limits", d.unit, d.doc, "0"
-		o.Doc += "; 0 is no limit"
+		o.Where, o.Unit, o.Default, o.Doc = "providers."+name+".limits", d.unit, d.standard, d.doc
 		out = append(out, o)
 	}
 	return out, nil

@@ -24,6 +24,9 @@ type Plan struct {
 	Invalid []tasks.Found
 	// Passed are trials of source jobs that left nothing to grade.
 	Passed []string
+	// Diff says of every trial that is wanted what it needs, for a job that is compared
+	// with earlier ones; Trials are those that need something.
+	Diff []Diff
 	// Warnings are about tasks that run.
 	Warnings tasks.Problems
 
@@ -100,7 +103,8 @@ func (p PlannedTrial) lock() (trials.TrialLock, error) {
 	}
 	l := trials.NewTrialLock(p.Config.Task.Lock(p.Task.Name, version, hash), mode, p.Config)
 	l.SourceTrial = p.sourceLock()
-	return l, nil
+	l.ExtraInstructions, err = instructionLocks(p.Config)
+	return l, err
 }
 
 // NewPlan finds a job's tasks and expands its trials. It touches no provider.
@@ -146,12 +150,15 @@ func NewPlan(cfg trials.JobConfig, id string) (*Plan, error) {
 }
 
 func (p *Plan) expand(configs []trials.TaskConfig, found map[string]*plannedTask) error {
-	if len(p.Config.SourceJobs) > 0 {
+	if len(p.Config.SourceJobs) > 0 && !isDiff(p.Config.SourceJobs) {
 		return p.expandSources(configs, found)
 	}
 	planned, err := trials.Expand(p.Config, p.ID, configs, rand.Reader)
 	if err != nil {
 		return err
+	}
+	if isDiff(p.Config.SourceJobs) {
+		return p.expandDiff(planned, found)
 	}
 	p.take(planned, found)
 	return nil

@@ -45,14 +45,14 @@ const (
 	sourceLocal   = "local"
 )
 
-// checkSources refuses what cannot be graded again.
+// checkSources refuses sources that cannot be used.
 func checkSources(sources []trials.SourceJob) error {
 	for i, s := range sources {
 		switch {
-		case s.Action != actionRegrade:
-			return fmt.Errorf("source_jobs[%d].action %q: only %s is built", i, s.Action, actionRegrade)
+		case s.Action != actionRegrade && s.Action != actionDiff:
+			return fmt.Errorf("source_jobs[%d].action %q is neither %s nor %s", i, s.Action, actionRegrade, actionDiff)
 		case s.Type != sourceLocal || s.Path == nil:
-			return fmt.Errorf("source_jobs[%d]: only jobs on this host can be graded again: give a path", i)
+			return fmt.Errorf("source_jobs[%d]: only jobs on this host can be used: give a path", i)
 		}
 	}
 	return nil

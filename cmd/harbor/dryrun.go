@@ -1,0 +1,125 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"text/tabwriter"
+
+	"harborgate/internal/app"
+	"harborgate/providers"
+	"harborgate/trials"
+)
+
+// dryTrial is a trial that would run, or why it cannot.
+type dryTrial struct {
+	Task    string                  `json:"task"`
+	Attempt int                     `json:"attempt"`
+	Agent   string                  `json:"agent"`
+	Model   string                  `json:"model,omitempty"`
+	Grades  string                  `json:"grades_again,omitempty"` // directory of the earlier trial
+	Limits  map[string]trials.Limit `json:"limits"`
+	Problem string                  `json:"problem,omitempty"`
+}
+
+// dryResult is what --dry-run --json prints.
+type dryResult struct {
+	OK      bool       `json:"ok"`
+	Trials  []dryTrial `json:"trials"`
+	Invalid []string   `json:"invalid_tasks"` // left out
+	Diff    []app.Diff `json:"diff,omitempty"`
+}
+
+// dryRun prints what would run. It has looked at everything and made nothing.
+func (o *runOptions) dryRun(plan *app.Plan, p providers.Info) error {
+	out := dryResult{Trials: []dryTrial{}, Invalid: []string{}, Diff: plan.Diff}
+	cannot := len(plan.Invalid)
+	for _, f := range plan.Invalid {
+		out.Invalid = append(out.Invalid, f.Path)
+	}
+	for _, t := range plan.Trials {
+		d := dryTrialOf(t, p)
+		if d.Problem != "" {
+			cannot++
+		}
+		out.Trials = append(out.Trials, d)
+	}
+	out.OK = cannot == 0
+	if o.json {
+		if err := printJSON(o.env, out); err != nil {
+			return err
+		}
+	} else if err := o.dryTable(out.Trials); err != nil {
+		return err
+	}
+	switch {
+	case cannot > 0:
+		return nothingRan("%d of the tasks and trials cannot run", cannot)
+	case o.json:
+		return nil
+	}
+	return o.dryOK(plan)
+}
+
+func (o *runOptions) dryOK(plan *app.Plan) error {
+	_, err := fmt.Fprintf(o.out, "Dry run OK — %d trial(s); nothing was run.\n", len(plan.Trials))
+	return err
+}
+
+func dryTrialOf(t app.PlannedTrial, p providers.Info) dryTrial {
+	limits := trials.EffectiveTimeouts(t.Task.Config, nil, t.Config)
+	d := dryTrial{
+		Task: t.Task.Name, Attempt: t.Attempt, Agent: t.Config.Agent.AgentName(),
+		Limits: limits.Map(), Problem: app.Unsupported(p, t),
+	}
+	if m := t.Config.Agent.ModelName; m != nil {
+		d.Model = *m
+	}
+	if s := t.Config.SourceTrial; s != nil && s.Path != nil {
+		d.Grades = *s.Path
+	}
+	return d
+}
+
+func (o *runOptions) dryTable(all []dryTrial) error {
+	w := tabwriter.NewWriter(o.out, 0, 0, 2, ' ', 0)
+	if len(all) > 0 {
+		fmt.Fprintln(w, "TASK\tATTEMPT\tAGENT\tMODEL\tLIMITS")
+	}
+	for _, d := range all {
+		model := d.Model
+		if model == "" {
+			model = "–"
+		}
+		fmt.Fprintf(w, "%s\t%d\t%s\t%s\t", oneLine(d.Task), d.Attempt, oneLine(d.Agent), oneLine(model))
+		if d.Problem != "" {
+			fmt.Fprintln(w, "cannot run: "+oneLine(d.Problem))
+			continue
+		}
+		for i, p := range trials.Phases() {
+			if l, ok := d.Limits[string(p)]; ok {
+				if i > 0 {
+					fmt.Fprint(w, "  ")
+				}
+				fmt.Fprintf(w, "%s %s", p, limitText(l))
+			}
+		}
+		fmt.Fprintln(w)
+	}
+	return w.Flush()
+}
+
+func limitText(l trials.Limit) string {
+	if l.Seconds == 0 {
+		return "none"
+	}
+	return fmt.Sprintf("%g s (%s)", l.Seconds, l.Origin)
+}
+
+// dryFailed says of a problem that a dry run found that it was one.
+func (o *runOptions) dryFailed(err error) error {
+	var coded codedError
+	if !o.flags.dryRun || !errors.As(err, &coded) || coded.code != exitNothing || coded.error == nil {
+		return err
+	}
+	return codedError{exitNothing, fmt.Errorf("Dry run failed: %w", coded.error)} //nolint:staticcheck // Harbor's words, which scripts look for
+}
