@@ -34,6 +34,14 @@ func (f Found) Name() string {
 // ones with their problems. The second result is about the paths themselves.
 // Tasks are read in parallel.
 func Find(paths []string, opt LoadOptions) ([]Found, Problems) {
+	found, problems := List(paths)
+	LoadAll(found, opt)
+	return found, problems
+}
+
+// List is Find without reading the tasks: callers that want only some of them leave
+// the others alone, broken or not, and give the rest to LoadAll.
+func List(paths []string) ([]Found, Problems) {
 	var found []Found
 	var problems Problems
 	for _, p := range paths {
@@ -43,8 +51,12 @@ func Find(paths []string, opt LoadOptions) ([]Found, Problems) {
 		}
 		found = append(found, more...)
 	}
-	each(found, func(f *Found) { f.Task, f.Problems = Load(f.Path, opt) })
 	return found, problems
+}
+
+// LoadAll reads the tasks of a list, in place and in parallel.
+func LoadAll(found []Found, opt LoadOptions) {
+	each(found, func(f *Found) { f.Task, f.Problems = Load(f.Path, opt) })
 }
 
 // each calls do for every one, as many at once as there are processors.

@@ -185,7 +185,8 @@ func local(c trials.TaskConfig) error {
 	return nil
 }
 
-// dataset finds the tasks of a local directory, filtered.
+// dataset finds the tasks of a local directory. Filters come first: tasks that are not
+// wanted are not looked at.
 func dataset(d trials.DatasetConfig, opt tasks.LoadOptions) ([]tasks.Found, error) {
 	if d.Path == nil {
 		what := "registry"
@@ -194,7 +195,7 @@ func dataset(d trials.DatasetConfig, opt tasks.LoadOptions) ([]tasks.Found, erro
 		}
 		return nil, fmt.Errorf("a data set from a %s is not supported yet: download it and give the directory with -p", what)
 	}
-	all, problems := tasks.Find([]string{*d.Path}, opt)
+	all, problems := tasks.List([]string{*d.Path})
 	if err := problems.Err(); err != nil {
 		return nil, err
 	}
@@ -214,6 +215,7 @@ func dataset(d trials.DatasetConfig, opt tasks.LoadOptions) ([]tasks.Found, erro
 	if d.NTasks != nil && *d.NTasks < len(out) {
 		out = out[:*d.NTasks]
 	}
+	tasks.LoadAll(out, opt)
 	return out, nil
 }
 
@@ -238,13 +240,43 @@ func matchAny(globs []string, name string) bool {
 	})
 }
 
+// mostNear is how many names are suggested for a filter that matches nothing.
+const mostNear = 5
+
 func noMatch(d trials.DatasetConfig, all []tasks.Found) error {
 	if len(all) == 0 {
 		return fmt.Errorf("%s holds no tasks: a task is a directory with a task.toml", *d.Path)
 	}
-	var names []string
-	for _, f := range all[:min(5, len(all))] {
-		names = append(names, filepath.Base(f.Path))
+	names := make([]string, len(all))
+	for i, f := range all {
+		names[i] = filepath.Base(f.Path)
 	}
-	return fmt.Errorf("no task of %s matches the filters (-i, -x): it has %d tasks, for example %s", *d.Path, len(all), strings.Join(names, ", "))
+	hint := fmt.Sprintf("it has %d tasks, for example %s", len(all), strings.Join(names[:min(mostNear, len(names))], ", "))
+	if near := nearNames(d, names); len(near) > 0 {
+		hint = "did you mean " + strings.Join(near, ", ") + "?"
+	}
+	return fmt.Errorf("no task of %s matches the filters (-i, -x): %s", *d.Path, hint)
+}
+
+// nearNames are tasks that the filters may have meant: a name with a slip, or one that
+// holds what was given.
+func nearNames(d trials.DatasetConfig, names []string) []string {
+	if d.TaskNames == nil {
+		return nil
+	}
+	var out []string
+	for _, wanted := range *d.TaskNames {
+		if near := tasks.Closest(wanted, names); near != "" {
+			out = append(out, near)
+		}
+		plain := strings.ToLower(strings.Trim(wanted, "*?"))
+		for _, name := range names {
+			if plain != "" && strings.Contains(strings.ToLower(name), plain) {
+				out = append(out, name)
+			}
+		}
+	}
+	slices.Sort(out)
+	out = slices.Compact(out)
+	return out[:min(mostNear, len(out))]
 }
