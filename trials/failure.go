@@ -143,7 +143,7 @@ var rules = []rule{
 	{PhaseEnvironmentSetup, CauseProvider, "Unavailable", verdict{ExcRuntime, BlameInfrastructure}},
 
 	{PhaseAgentSetup, CauseTimeout, "", verdict{ExcAgentSetupTimeout, BlameInfrastructure}},
-	{PhaseAgentSetup, CauseExit, "", verdict{ExcNonZeroExit, BlameAgent}},
+	{PhaseAgentSetup, CauseExit, "", verdict{ExcNonZeroExit, BlameInfrastructure}}, // an installation, not the agent
 	{PhaseAgentSetup, CauseUpload, "", verdict{ExcRuntime, BlameInfrastructure}},
 
 	{PhaseAgentSetup, CauseProvider, "Invalid", verdict{ExcInvalidTask, BlameTask}},

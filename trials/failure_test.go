@@ -111,7 +111,7 @@ func TestFailures(t *testing.T) {
 		{PhaseEnvironmentSetup, CauseProvider, "Internal", ExcHarness, harness},
 		{PhaseEnvironmentSetup, CauseUpload, "", ExcRuntime, infra},
 		{PhaseAgentSetup, CauseTimeout, "", ExcAgentSetupTimeout, infra},
-		{PhaseAgentSetup, CauseExit, "", ExcNonZeroExit, agent},
+		{PhaseAgentSetup, CauseExit, "", ExcNonZeroExit, infra},
 		{PhaseAgentSetup, CauseUpload, "", ExcRuntime, infra},
 		{PhaseAgentExecution, CauseTimeout, "", ExcAgentTimeout, agent},
 		{PhaseAgentExecution, CauseExit, "", ExcNonZeroExit, agent},
@@ -169,5 +169,33 @@ func TestFailureInHarborsWords(t *testing.T) {
 	}
 	if info.Policy == nil || !info.Policy.ShouldGrade || f.Error() != "RewardFileNotFoundError: no file" {
 		t.Errorf("policy %+v, error %s", info.Policy, f.Error())
+	}
+}
+
+// B115: what fails while an agent is installed is no loss of the agent's.
+func TestB115SetupIsNotTheAgent(t *testing.T) {
+	t.Parallel()
+	for _, cause := range []Cause{CauseTimeout, CauseExit, CauseUpload, CauseProvider, CauseSandboxLost, CauseOutOfMemory} {
+		if f := NewFailure(PhaseAgentSetup, cause, "", "m"); f.Blame != BlameInfrastructure {
+			t.Errorf("%s: %s", cause, f.Blame)
+		}
+	}
+}
+
+func TestBlameOf(t *testing.T) {
+	t.Parallel()
+	for exception, want := range map[string]Blame{
+		ExcCancelled: BlameNone, ExcHealthcheck: BlameTask, ExcAgentTimeout: BlameAgent, ExcVerifierTimeout: BlameTask,
+		"SandboxBuildFailedError": BlameInfrastructure, "ApiRateLimitError": BlameInfrastructure,
+		"AuthenticationError": BlameHarness, "ContextWindowExceededError": BlameAgent, "MyAgentsOwnError": BlameAgent,
+	} {
+		if got := BlameOf(exception); got != want {
+			t.Errorf("%s: %q, want %q", exception, got, want)
+		}
+	}
+	for _, name := range ExceptionNames() {
+		if b := BlameOf(name); b == BlameNone && name != ExcCancelled {
+			t.Errorf("nobody is to blame for %s", name)
+		}
 	}
 }

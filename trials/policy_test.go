@@ -124,3 +124,21 @@ func TestRetryable(t *testing.T) {
 		}
 	}
 }
+
+// B118: by default what another try may help with, and never an authentication, a
+// wrong request, an agent's time limit or a verdict.
+func TestB118WhatIsRetried(t *testing.T) {
+	t.Parallel()
+	c := NewJobConfig().Retry
+	for name, want := range map[string]bool{
+		"AuthenticationError": false, "AgentAuthenticationError": false, "PermissionDeniedError": false, "BadRequestError": false,
+		"UnprocessableEntityError": false, ExcAgentTimeout: false, ExcVerifierTimeout: false, ExcRewardMissing: false,
+		ExcRewardInvalid: false, ExcNonZeroExit: false, ExcCancelled: false, ExcUnsupportedTask: false, ExcInvalidTask: false,
+		ExcMissingVariable: false, "ApiRateLimitError": true, ExcSandboxLost: true, ExcHealthcheck: true, ExcRuntime: true,
+		ExcEnvironmentTimeout: true, ExcAgentSetupTimeout: true, ExcMemoryLimit: true, "NetworkConnectionError": true,
+	} {
+		if got := c.Retryable(name, nil); got != want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}

@@ -565,3 +565,82 @@ func replace(t *testing.T, file, from, to string) {
 	}
 	put(t, file, strings.ReplaceAll(string(b), from, to))
 }
+
+// B118: by class, what is tried again; and a trial that waits for its next try
+// holds up nobody.
+func TestB118RetriesByClass(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, cfg := fake.NewWorld(), jobOf(t, mixedSet(t)) // none: no reward; slow: too slow a verifier; broken: a variable
+		cfg.Retry.MaxRetries, cfg.NConcurrentTrials = 2, 5
+		w.Inject(fake.Fault{Op: fake.OpCreate, Nth: 1, Effect: fake.Refuse, Kind: providers.KindUnavailable})
+		runAll(t, cfg, w)
+		found, err := results.ReadTrials(filepath.Join(cfg.JobsDir, cfg.JobName))
+		if err != nil {
+			t.Fatal(err)
+		}
+		tries := 0
+		for _, f := range found {
+			tries += f.Result.Harborgate.Try
+			if x := f.Result.Harborgate; x.Failure != nil && x.Try != 1 {
+				t.Errorf("%s: %s after %d tries", f.Result.TaskName, x.Failure.Exception, x.Try)
+			}
+		}
+		if tries != len(found)+1 {
+			t.Errorf("%d tries of %d trials, one of which met a fault", tries, len(found))
+		}
+	})
+}
+
+func TestB118PauseGivesTheSlotUp(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		set, w := filepath.Join(t.TempDir(), "set"), fake.NewWorld()
+		putTask(t, set, "a", "echo 1 > /logs/verifier/reward.txt", "")
+		putTask(t, set, "b", "sleep 5; echo 1 > /logs/verifier/reward.txt", "")
+		cfg := jobOf(t, set)
+		cfg.Retry.MaxRetries, cfg.Retry.MinWaitSec, cfg.NConcurrentTrials = 1, 30, 1
+		w.Inject(fake.Fault{Op: fake.OpCreate, Nth: 1, Effect: fake.Refuse, Kind: providers.KindUnavailable})
+		runAll(t, cfg, w)
+		a, err := results.ReadTrialResult(trialOf(t, cfg, "a"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := results.ReadTrialResult(trialOf(t, cfg, "b"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !b.FinishedAt.Before(a.StartedAt.Time) || a.Harborgate.Try != 2 {
+			t.Errorf("b ended at %s, the second try of a began at %s", b.FinishedAt, a.StartedAt)
+		}
+	})
+}
+
+// B115: trials that fail while their agent is set up are no losses of the agent.
+func TestB115SetupFailuresAreNoLosses(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		set, w := filepath.Join(t.TempDir(), "set"), fake.NewWorld()
+		for _, n := range []string{"a", "b", "c"} {
+			putTask(t, set, n, "echo 1 > /logs/verifier/reward.txt", "")
+		}
+		w.Inject(
+			fake.Fault{Op: fake.OpUpload, Match: "/harbor", Nth: 1, Hang: true},
+			fake.Fault{Op: fake.OpUpload, Match: "/harbor", Nth: 2, Effect: fake.Refuse, Kind: providers.KindUnavailable},
+		)
+		cfg := jobOf(t, set)
+		name := "command"
+		cfg.Agents = trials.List[trials.AgentConfig]{{Name: &name, Kwargs: trials.Object[any]{"command": "true"}}}
+		cfg.NConcurrentTrials = 1
+		_, sum := finish(t, cfg, cancelled, w)
+		x := sum.Result.Harborgate
+		if x.Graded != 1 || x.Ungraded[trials.BlameInfrastructure] != 2 {
+			t.Errorf("%+v", x)
+		}
+		for _, e := range sum.Result.Stats.Evals {
+			if e.NTrials != 1 || e.Metrics[0]["mean"] != 1 {
+				t.Errorf("%+v", e)
+			}
+		}
+	})
+}

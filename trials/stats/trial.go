@@ -25,7 +25,7 @@ type Trial struct {
 	Cancelled bool
 	Suspect   bool
 	Doubts    []string // why it is suspect: the codes of its suspicions
-	Tries     int
+	Tries     int      // the last one and those that failed before it
 
 	Usage    trials.Usage
 	Phases   map[trials.Phase]time.Duration
@@ -75,7 +75,7 @@ func Of(r *trials.Result) Trial {
 	}
 	t.Duration = (&trials.Timing{StartedAt: r.StartedAt, FinishedAt: r.FinishedAt}).Duration()
 	if x := r.Harborgate; x != nil {
-		t.Attempt, t.Tries, t.Suspect = max(x.Attempt, 1), max(x.Try, 1), len(x.Suspect) > 0
+		t.Attempt, t.Tries, t.Suspect = max(x.Attempt, 1), x.Retries+1, len(x.Suspect) > 0
 		t.Waited = time.Duration(x.WaitSec * float64(time.Second))
 		t.Snapshot = time.Duration(x.SnapshotSec * float64(time.Second))
 		for _, d := range x.Suspect {

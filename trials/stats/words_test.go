@@ -52,7 +52,7 @@ func TestOf(t *testing.T) {
 		AgentExecution: &trials.Timing{StartedAt: trials.At(begin), FinishedAt: trials.At(begin.Add(time.Second))},
 		Verifier:       &trials.Timing{StartedAt: trials.At(begin)}, // it was cut off
 		Harborgate: &trials.Extra{
-			Attempt: 2, Try: 3, WaitSec: 1.5, SnapshotSec: 0.5, Failure: &trials.Failure{Blame: trials.BlameAgent},
+			Attempt: 2, Try: 5, Retries: 2, WaitSec: 1.5, SnapshotSec: 0.5, Failure: &trials.Failure{Blame: trials.BlameAgent},
 			Suspect: []trials.Suspicion{{Code: "killed"}, {Code: "nothing_collected"}},
 		},
 	}
