@@ -64,6 +64,9 @@ func cleanup(c *cobra.Command, e *env, a *app.App, names []string, dry, images b
 			}
 		}
 	}
+	if !dry && errors.Join(errs...) == nil {
+		errs = append(errs, a.Bury())
+	}
 	return errors.Join(report(e, out, dry), failedCleanup(errs))
 }
 

@@ -4,6 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -52,22 +56,41 @@ func (a *App) Leftovers(ctx context.Context, p providers.Provider) ([]Leftover, 
 	return out, nil
 }
 
-// Remove removes leftovers.
+// order is that in which leftovers go: a network goes when nobody is on it.
+var order = []providers.ResourceKind{providers.ResourceSandbox, providers.ResourceNetwork, providers.ResourceVolume}
+
+// Remove removes leftovers. One that does not go keeps no other; the error names
+// each that stays.
 func Remove(ctx context.Context, p providers.Provider, leftovers []Leftover) error {
+	var errs []error
+	for _, kind := range order {
+		errs = append(errs, removeKind(ctx, p, kind, leftovers)...)
+	}
+	return errors.Join(errs...)
+}
+
+func removeKind(ctx context.Context, p providers.Provider, kind providers.ResourceKind, leftovers []Leftover) []error {
 	errs := make([]error, len(leftovers))
 	var g errgroup.Group
 	g.SetLimit(sweepParallel)
 	for i, l := range leftovers {
+		if l.Kind != kind {
+			continue
+		}
 		g.Go(func() error {
-			errs[i] = p.Destroy(ctx, l.ID)
+			if err := p.Destroy(ctx, l.ID); err != nil {
+				errs[i] = fmt.Errorf("%s %s stays: %w", l.Kind, l.Name, err)
+			}
 			return nil
 		})
 	}
 	_ = g.Wait() // the errors are collected one by one
-	return errors.Join(errs...)
+	return errs
 }
 
-// Sweep removes what dead owners left at a provider.
+// Sweep removes what dead owners left: at a provider, and of this program's own
+// temporary files. What does not go is named in the error and left to the next
+// sweep.
 func (a *App) Sweep(ctx context.Context, p providers.Provider) error {
 	ctx, cancel := context.WithTimeout(ctx, sweepLimit)
 	defer cancel()
@@ -76,12 +99,40 @@ func (a *App) Sweep(ctx context.Context, p providers.Provider) error {
 		return err
 	}
 	for _, l := range found {
-		a.log.Info("leftover removed", "sandbox", l.ID, "name", l.Name, "why", l.Why)
+		a.log.Info("leftover found", "id", l.ID, "name", l.Name, "why", l.Why)
 	}
 	if err := Remove(ctx, p, found); err != nil {
 		return err
 	}
-	return a.owner.Bury()
+	return a.Bury()
+}
+
+// Bury forgets dead owners and removes what they left on this host's disk. Call it
+// when nothing of theirs is left at any provider.
+func (a *App) Bury() error {
+	return errors.Join(a.owner.Bury(), removeStray(a.Dirs.State), removeStray(a.Dirs.Cache))
+}
+
+// strayAge is how old a file must be that was to be renamed and was not.
+const strayAge = 24 * time.Hour
+
+// removeStray removes files whose writer died before it gave them their name. In
+// these directories nothing else starts with a dot.
+func removeStray(dir string) error {
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() || !strings.HasPrefix(d.Name(), ".") {
+			return err
+		}
+		fi, err := d.Info()
+		if err == nil && time.Since(fi.ModTime()) > strayAge {
+			err = os.Remove(path)
+		}
+		return err
+	})
+	if errors.Is(err, fs.ErrNotExist) { // somebody else was quicker
+		return nil
+	}
+	return err
 }
 
 // RemoveImages removes images that harbor built at a provider and that no process

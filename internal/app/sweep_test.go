@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -40,13 +42,8 @@ func TestSweepTakesWhatTheDeadLeftAndNothingElse(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer live.Close()
-	dead, err := shares.Register(a.Dirs.State)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := dead.Close(); err != nil {
-		t.Fatal(err)
-	}
+	dead := shares.Owner{ID: "4194305-1-00000000-00000000", Host: a.owner.Host} // beyond the largest pid
+	put(t, filepath.Join(a.Dirs.State, "owners", dead.ID), "")
 	soon, past := time.Now().Add(time.Hour), time.Now().Add(-time.Hour)
 	w := fake.NewWorld()
 	p := &foreign{Provider: fake.New(fake.Options{World: w})}
@@ -59,6 +56,9 @@ func TestSweepTakesWhatTheDeadLeftAndNothingElse(t *testing.T) {
 		"unknown owner":           {Owner: "gone", Host: a.owner.Host, Expires: soon},
 		"another host":            {Owner: "x", Host: "elsewhere", Expires: soon},
 		"another host, expired":   {Owner: "x", Host: "elsewhere", Expires: past},
+		"another host, no clock":  {Owner: "x", Host: "elsewhere", Expires: time.Unix(1<<40, 0)},
+		"own, no clock":           {Owner: a.owner.ID, Host: a.owner.Host, Expires: time.Unix(1, 0)},
+		"dead, no clock":          {Owner: dead.ID, Host: dead.Host, Expires: time.Unix(1<<40, 0)},
 		"another host, same name": {Owner: live.ID, Host: "elsewhere", Expires: soon},
 	} {
 		l.Trial = what
@@ -92,7 +92,7 @@ func TestSweepTakesWhatTheDeadLeftAndNothingElse(t *testing.T) {
 		}
 	}
 	slices.Sort(got)
-	want := []string{"another host, expired", "dead", "network", "unknown owner"}
+	want := []string{"another host, expired", "dead", "dead, no clock", "network", "unknown owner"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("leftovers (-want +got):\n%s", diff)
 	}
@@ -100,7 +100,7 @@ func TestSweepTakesWhatTheDeadLeftAndNothingElse(t *testing.T) {
 	if err := a.Sweep(t.Context(), p); err != nil {
 		t.Fatal(err)
 	}
-	if n := w.Left(); n != 6 {
+	if n := w.Left(); n != 8 {
 		t.Errorf("%d are left", n)
 	}
 	if !a.owner.Alive(live.ID) {
@@ -121,8 +121,12 @@ func TestSweepThatFailsBuriesNobody(t *testing.T) {
 		}
 	}
 	w.Inject(fake.Fault{Op: fake.OpDestroy, Nth: 2, Effect: fake.Refuse, Kind: providers.KindUnavailable})
-	if err := a.Sweep(t.Context(), p); !providers.Is(err, providers.KindUnavailable) {
+	err := a.Sweep(t.Context(), p)
+	if !providers.Is(err, providers.KindUnavailable) {
 		t.Errorf("%v", err)
+	}
+	if left, lerr := p.List(t.Context(), providers.Selector{}); lerr != nil || len(left) != 1 || !strings.Contains(fmt.Sprint(err), left[0].Name+" stays") {
+		t.Errorf("%v does not name what stays: %v %v", err, left, lerr)
 	}
 	if n := w.Left(); n != 1 {
 		t.Errorf("%d are left: one failure kept the others", n)
@@ -133,6 +137,33 @@ func TestSweepThatFailsBuriesNobody(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	w.Clear()
+}
+
+// What a process was writing when it died goes; what may be written right now stays.
+func TestSweepRemovesHalfWrittenFiles(t *testing.T) {
+	t.Parallel()
+	a := newApp(t, hostOf(t, nil))
+	old := time.Now().Add(-2 * strayAge)
+	for _, name := range []string{"snapshots/docker/.k.json.123", "snapshots/docker/k.json", ".host-1", "new/.version.1"} {
+		path := filepath.Join(a.Dirs.State, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		put(t, path, "half")
+		if !strings.HasPrefix(name, "new/") {
+			if err := os.Chtimes(path, old, old); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := a.Sweep(t.Context(), fake.New(fake.Options{})); err != nil {
+		t.Fatal(err)
+	}
+	for name, stays := range map[string]bool{"snapshots/docker/.k.json.123": false, "snapshots/docker/k.json": true, ".host-1": false, "new/.version.1": true} {
+		if _, err := os.Stat(filepath.Join(a.Dirs.State, filepath.FromSlash(name))); (err == nil) != stays {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
 }
 
 func TestStateOfANewerProgramIsRefused(t *testing.T) {

@@ -18,15 +18,16 @@ import (
 	"sync"
 
 	"github.com/gofrs/flock"
-	"github.com/google/uuid"
 )
 
 // Owner is this process, as long as it lives.
 type Owner struct {
 	ID   string // of the process
 	Host string // of the machine, kept in the state directory
-	dir  string
-	lock *flock.Flock
+	dir  string // of the owners' files
+	// temps holds a directory of each owner that asked for one.
+	temps string
+	lock  *flock.Flock
 }
 
 // unborn starts the names of files that are not locked yet.
@@ -34,7 +35,11 @@ const unborn = "."
 
 // Register makes this process an owner. state is the state directory.
 func Register(state string) (*Owner, error) {
-	host, err := hostID(state)
+	return registerOn(state, thisMachine())
+}
+
+func registerOn(state, machine string) (*Owner, error) {
+	host, err := hostID(state, machine)
 	if err != nil {
 		return nil, fmt.Errorf("register this process: %w", err)
 	}
@@ -42,7 +47,7 @@ func Register(state string) (*Owner, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("register this process: %w", err)
 	}
-	o := &Owner{ID: uuid.NewString(), Host: host, dir: dir}
+	o := &Owner{ID: newID(), Host: host, dir: dir, temps: filepath.Join(state, "tmp")}
 	// Under its name the file is locked from the start: nobody may take an owner
 	// that is just born for a dead one.
 	born := filepath.Join(dir, unborn+o.ID)
@@ -58,49 +63,15 @@ func Register(state string) (*Owner, error) {
 
 func (o *Owner) path() string { return filepath.Join(o.dir, o.ID) }
 
-// hostID is made once per state directory.
-func hostID(state string) (string, error) {
-	if err := os.MkdirAll(state, 0o700); err != nil {
-		return "", err
-	}
-	path := filepath.Join(state, "host")
-	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		if err := makeHostID(path); err != nil {
-			return "", err
-		}
-	}
-	b, err := os.ReadFile(path)
-	if id := strings.TrimSpace(string(b)); id != "" || err != nil {
-		return id, err
-	}
-	return "", fmt.Errorf("%s is empty: remove it", path)
-}
-
-// makeHostID links a complete file into its place: of several processes that
-// start together the first wins, and none ever reads half of one.
-func makeHostID(path string) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".host-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name())
-	_, err = f.WriteString(uuid.NewString())
-	if err := errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	if err := os.Link(f.Name(), path); !errors.Is(err, fs.ErrExist) {
-		return err
-	}
-	return nil
-}
-
-// Alive reports whether an owner of this host still runs. Only an owner whose
-// file exists and whose lock is free is surely dead; a file that is gone belongs
-// to one that was cleaned up after.
+// Alive reports whether an owner of this host still runs: it holds its file's
+// lock, or the process that its id names is there. The second counts where somebody
+// deleted the file, or copied the state directory; the first, where the process is
+// out of sight in a container of its own. A process that is stopped is alive.
 func (o *Owner) Alive(id string) bool {
-	if id == o.ID {
-		return true
-	}
+	return id == o.ID || o.locked(id) || identityOf(id).alive()
+}
+
+func (o *Owner) locked(id string) bool {
 	path := filepath.Join(o.dir, filepath.Base(id))
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return false
@@ -114,26 +85,42 @@ func (o *Owner) Alive(id string) bool {
 	return !free
 }
 
-// Bury forgets owners that are dead. Call it after their leftovers are gone.
-func (o *Owner) Bury() error {
-	entries, err := os.ReadDir(o.dir)
-	if err != nil {
-		return err
+// Temp is a directory for this process's temporary files. What a process leaves
+// there goes when it is buried.
+func (o *Owner) Temp() (string, error) {
+	dir := filepath.Join(o.temps, o.ID)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", fmt.Errorf("make a directory for temporary files: %w", err)
 	}
-	for _, e := range entries {
-		if !strings.HasPrefix(e.Name(), unborn) && !o.Alive(e.Name()) {
-			if err := os.Remove(filepath.Join(o.dir, e.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return err
+	return dir, nil
+}
+
+// Bury forgets owners that are dead, with their temporary files. Call it after
+// their leftovers are gone.
+func (o *Owner) Bury() error {
+	var errs []error
+	for _, dir := range []string{o.dir, o.temps} {
+		entries, err := os.ReadDir(dir)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, err)
+		}
+		for _, e := range entries {
+			if !strings.HasPrefix(e.Name(), unborn) && !o.Alive(e.Name()) {
+				errs = append(errs, os.RemoveAll(filepath.Join(dir, e.Name())))
 			}
 		}
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // Close ends the ownership. The file goes first, so that nobody finds a dead
 // owner in it.
 func (o *Owner) Close() error {
-	return errors.Join(os.Remove(o.path()), o.lock.Close())
+	err := os.Remove(o.path())
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil // somebody cleaned up by hand
+	}
+	return errors.Join(err, os.RemoveAll(filepath.Join(o.temps, o.ID)), o.lock.Close())
 }
 
 // Local is the in-process Shares: up to a number of sandboxes per provider at
