@@ -90,7 +90,7 @@ func TestTrialNameFailsWithItsSource(t *testing.T) {
 	}
 }
 
-func TestCheckName(t *testing.T) {
+func TestB088CheckName(t *testing.T) {
 	t.Parallel()
 	good := []string{"a", "2026-03-03__15-30-00", "x y", "é", strings.Repeat("a", 255)}
 	bad := []string{"", ".", "..", ".x", "a/b", `a\b`, "a\x00", "a\n", "\xff", strings.Repeat("a", 256)}

@@ -42,6 +42,9 @@ func (j *reportedJob) jobBlock() block {
 	if x != nil && len(x.InvalidTasks) > 0 {
 		b.add("Left out, invalid", listed(x.InvalidTasks)...)
 	}
+	if x != nil && len(x.Notes) > 0 {
+		b.add("Notes", listed(noteTexts(x.Notes))...)
+	}
 	return b
 }
 

@@ -36,8 +36,17 @@ func writeSummary(w io.Writer, s app.Summary) {
 	if x := s.Result.Harborgate; x != nil {
 		p.list("Left out, invalid", x.InvalidTasks)
 		p.list("Not cleaned up, `harbor cleanup` tries again", x.CleanupFailed)
+		p.list("Notes", noteTexts(x.Notes))
 	}
 	p.total()
+}
+
+func noteTexts(notes []trials.Note) []string {
+	out := make([]string, len(notes))
+	for i, n := range notes {
+		out[i] = n.Message
+	}
+	return out
 }
 
 // What is listed at most; --json has all.

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"harborgate/tasks"
 	"harborgate/trials"
 	"harborgate/trials/results"
 	"harborgate/trials/stats"
@@ -54,7 +55,22 @@ func newTally(job *results.Job, plan *Plan, provider string) *tally {
 	if plan.Past != nil {
 		t.goOn(plan.Past)
 	}
+	t.noteIgnored(plan.Warnings)
 	return t
+}
+
+// ignoredCodes are warnings about settings of tasks that nobody follows.
+var ignoredCodes = []string{"unknown-key", "newer-version", "network-conflict"}
+
+// noteIgnored puts settings that were dropped into the result: a score that moves because
+// of them must not do so unseen.
+func (t *tally) noteIgnored(warnings tasks.Problems) {
+	for _, p := range warnings {
+		n := trials.Note{Code: p.Code, Message: p.String()}
+		if slices.Contains(ignoredCodes, p.Code) && !slices.Contains(t.extra.Notes, n) {
+			t.extra.Notes = append(t.extra.Notes, n)
+		}
+	}
 }
 
 // goOn takes over the numbers of earlier processes.

@@ -69,7 +69,7 @@ type Plan struct {
 	ByKey map[Key]int
 	// RewardKey is the main key. "" is "reward", or the only one.
 	RewardKey string
-	K         int           // a k of pass@k to show beside the usual ones; 0 is none
+	K         int           // a k of pass@k to show beside the usual ones; 0 is the number of attempts
 	Wall      time.Duration // from the job's start to its end, or until now
 }
 
@@ -148,9 +148,13 @@ func newRow(key Key, group []*Trial, planned int, atLeast bool, plan Plan) Row {
 	for _, ts := range byTask {
 		r.Attempts = max(r.Attempts, len(ts))
 	}
+	asked := plan.K
+	if asked == 0 {
+		asked = r.Attempts
+	}
 	keys, hasMain := orderKeys(rewardKeys(group), plan.RewardKey)
 	for i, k := range keys {
-		c := newColumn(k, byTask, plan.K)
+		c := newColumn(k, byTask, asked)
 		// Who lacks a verdict lacks the main key; of the others nobody knows.
 		if !atLeast && (i == 0 || !hasMain) {
 			c.bound(r.Planned)
