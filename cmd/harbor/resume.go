@@ -39,8 +39,12 @@ directory, wherever it was moved. Trials that have a result are kept as they are
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error { return o.resumeJob(c.Context(), args) },
 	}
-	s := section(o.cmd)
-	f := &o.flags
+	return jsonFlag(e, newResumeFlags(o))
+}
+
+// newResumeFlags gives the command its flags.
+func newResumeFlags(o *runOptions) *cobra.Command {
+	s, f := section(o.cmd), &o.flags
 	s.StringVarP(&o.resume.path, "job-path", "p", "", "the job's directory, instead of DIR")
 	s.StringArrayVarP(&o.resume.filter, "filter-error-type", "f", []string{trials.ExcCancelled}, "exception whose trials run again (repeatable)")
 	addRetryFailedFlag(s, &o.resume)
@@ -50,7 +54,7 @@ directory, wherever it was moved. Trials that have a result are kept as they are
 	s.BoolVar(&f.passCredentials, "pass-credentials", false, "let model credentials that a task asks for into agents' sandboxes")
 	s.BoolVar(&f.dryRun, "dry-run", false, "check everything, run nothing")
 	s.BoolVar(&f.debug, "debug", false, "log everything")
-	return jsonFlag(e, o.cmd)
+	return o.cmd
 }
 
 // addOperationFlags are those that change no verdict.
@@ -186,9 +190,9 @@ func (o *runOptions) fillSecrets(c *trials.JobConfig) error {
 			if !strings.Contains(env[name], trials.RedactionMark) || !trials.Sensitive(name) {
 				continue
 			}
-			host, _ := o.lookup(name)
+			host, ok := o.lookup(name)
 			none := func(string) (string, bool) { return "", false }
-			if trials.RedactEnv(trials.Env{name: host}, none)[name] != env[name] {
+			if !ok || trials.RedactEnv(trials.Env{name: host}, none)[name] != env[name] {
 				errs = append(errs, fmt.Errorf("%s.%s is a secret and was not written to disk: set the variable %s to it, or run the job again with `harbor run --job-name` and the value", where, name, name))
 				continue
 			}
