@@ -110,21 +110,28 @@ func decide(t TrialLock, s DiffSource) (Decision, error) {
 	if !s.Usable {
 		return Decision{Action: DiffRerun, Why: "the earlier trial has no outcome that counts"}, nil
 	}
+	action, why := byVersion(was, is)
+	if action == DiffRegrade && deref(t.Verifier.EnvironmentMode) != "separate" {
+		action, why = DiffRerun, why+" that need the agent's sandbox"
+	}
+	return Decision{Action: action, Why: why}, nil
+}
+
+// byVersion is what a change of a task's version asks for.
+func byVersion(was, is string) (DiffAction, string) {
 	a, b := parseSemver(was), parseSemver(is)
 	change := "version " + was + " to " + is
 	switch {
 	case a == nil || b == nil:
-		return Decision{Action: DiffRerun, Why: "the task has no version of the form 1.2.3"}, nil
+		return DiffRerun, "the task has no version of the form 1.2.3"
 	case is == was:
-		return Decision{Action: DiffReuse, Why: "same version " + is}, nil
+		return DiffReuse, "same version " + is
 	case a.rest != "" || b.rest != "" || a.major != b.major:
-		return Decision{Action: DiffRerun, Why: change}, nil
+		return DiffRerun, change
 	case a.minor == b.minor:
-		return Decision{Action: DiffReuse, Why: change + ", a patch"}, nil
-	case deref(t.Verifier.EnvironmentMode) != "separate":
-		return Decision{Action: DiffRerun, Why: change + ", and its tests need the agent's sandbox"}, nil
+		return DiffReuse, change + ", a patch"
 	}
-	return Decision{Action: DiffRegrade, Why: change + ", other tests"}, nil
+	return DiffRegrade, change + ", other tests"
 }
 
 type semver struct{ major, minor, rest string }

@@ -49,10 +49,15 @@ func (o *runOptions) confirmDiff(plan *app.Plan) error {
 	if o.flags.yes || o.flags.dryRun || len(plan.Trials) == 0 {
 		return nil
 	}
+	return o.ask(fmt.Sprintf("Run %s? [y/N] ", plural(len(plan.Trials), "trial")))
+}
+
+// ask wants a yes.
+func (o *runOptions) ask(question string) error {
 	if o.in == nil || !term.IsTerminal(int(o.in.Fd())) {
 		return nothingRan("nobody can be asked whether to run this: pass -y to agree, or --dry-run to look only")
 	}
-	fmt.Fprintf(o.err, "Run %s? [y/N] ", plural(len(plan.Trials), "trial"))
+	fmt.Fprint(o.err, question)
 	answer, err := bufio.NewReader(o.in).ReadString('\n')
 	if err != nil {
 		return nothingRan("no answer: %w", err)

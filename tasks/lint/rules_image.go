@@ -20,19 +20,7 @@ const pinAdvice = "another day it may be another image: add its digest, @sha256:
 // known only when they are built.
 func unpinnedImage(s *subject) {
 	for _, d := range s.images {
-		stages := map[string]bool{"scratch": true}
-		for _, n := range d.nodes {
-			if !strings.EqualFold(n.Value, "from") || n.Next == nil {
-				continue
-			}
-			image := n.Next.Value
-			if !stages[strings.ToLower(image)] && unpinned(image) {
-				s.found(d.path, n.StartLine, 0, "FROM %s: %s", image, pinAdvice)
-			}
-			if as := n.Next.Next; as != nil && as.Next != nil {
-				stages[strings.ToLower(as.Next.Value)] = true
-			}
-		}
+		s.unpinnedFrom(d)
 	}
 	s.namedImages(func(key, image string) {
 		if unpinned(image) {
@@ -45,6 +33,23 @@ func unpinnedImage(s *subject) {
 			s.in(c, n, "image %s of service %s: %s", n.Value, x.name, pinAdvice)
 		}
 	})
+}
+
+// unpinnedFrom looks at what stages start from, unless that is an earlier stage.
+func (s *subject) unpinnedFrom(d dockerfile) {
+	stages := map[string]bool{"scratch": true}
+	for _, n := range d.nodes {
+		if !strings.EqualFold(n.Value, "from") || n.Next == nil {
+			continue
+		}
+		image := n.Next.Value
+		if !stages[strings.ToLower(image)] && unpinned(image) {
+			s.found(d.path, n.StartLine, 0, "FROM %s: %s", image, pinAdvice)
+		}
+		if as := n.Next.Next; as != nil && as.Next != nil {
+			stages[strings.ToLower(as.Next.Value)] = true
+		}
+	}
 }
 
 func unpinned(image string) bool {

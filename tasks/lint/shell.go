@@ -103,19 +103,7 @@ var assignment = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*=`)
 
 // expanded is the command without what only runs it, and what a shell's -c runs.
 func (c command) expanded(depth int) []command {
-	for len(c.words) > 0 {
-		plain, ok := wrappers[path.Base(c.word(0))]
-		if !ok {
-			break
-		}
-		c.words = c.words[1:]
-		for len(c.words) > 0 && (strings.HasPrefix(c.word(0), "-") || assignment.MatchString(c.word(0)) || plain > 0) {
-			if !strings.HasPrefix(c.word(0), "-") && !assignment.MatchString(c.word(0)) {
-				plain--
-			}
-			c.words = c.words[1:]
-		}
-	}
+	c = c.unwrapped()
 	if len(c.words) == 0 {
 		return nil
 	}
@@ -129,6 +117,26 @@ func (c command) expanded(depth int) []command {
 		}
 	}
 	return out
+}
+
+// unwrapped takes wrappers off, with their options, assignments and arguments.
+func (c command) unwrapped() command {
+	for len(c.words) > 0 {
+		plain, ok := wrappers[path.Base(c.word(0))]
+		if !ok {
+			break
+		}
+		for c.words = c.words[1:]; len(c.words) > 0; c.words = c.words[1:] {
+			if strings.HasPrefix(c.word(0), "-") || assignment.MatchString(c.word(0)) {
+				continue
+			}
+			if plain == 0 {
+				break
+			}
+			plain--
+		}
+	}
+	return c
 }
 
 // word is the i-th word, "" when it is not known or not there.

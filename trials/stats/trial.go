@@ -74,18 +74,23 @@ func Of(r *trials.Result) Trial {
 		}
 	}
 	t.Duration = (&trials.Timing{StartedAt: r.StartedAt, FinishedAt: r.FinishedAt}).Duration()
-	if x := r.Harborgate; x != nil {
-		t.Attempt, t.Tries, t.Suspect = max(x.Attempt, 1), x.Retries+1, len(x.Suspect) > 0
-		t.Waited = time.Duration(x.WaitSec * float64(time.Second))
-		t.Snapshot = time.Duration(x.SnapshotSec * float64(time.Second))
-		for _, d := range x.Suspect {
-			t.Doubts = append(t.Doubts, d.Code)
-		}
-		if x.Failure != nil {
-			t.Blame = x.Failure.Blame
-		}
+	if r.Harborgate != nil {
+		t.extra(r.Harborgate)
 	}
 	return t
+}
+
+// extra takes what Harbor's own files do not have.
+func (t *Trial) extra(x *trials.Extra) {
+	t.Attempt, t.Tries, t.Suspect = max(x.Attempt, 1), x.Retries+1, len(x.Suspect) > 0
+	t.Waited = time.Duration(x.WaitSec * float64(time.Second))
+	t.Snapshot = time.Duration(x.SnapshotSec * float64(time.Second))
+	for _, d := range x.Suspect {
+		t.Doubts = append(t.Doubts, d.Code)
+	}
+	if x.Failure != nil {
+		t.Blame = x.Failure.Blame
+	}
 }
 
 // Eval is the key under which Harbor's files group trials.
