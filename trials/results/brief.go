@@ -60,7 +60,6 @@ func (p *brief) parse(b []byte, name string) (*trials.Result, error) {
 		return nil, wrapUnreadable(name, err)
 	}
 	fillPolicy(r)
-	fillBlame(r)
 	return r, nil
 }
 

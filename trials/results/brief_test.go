@@ -30,8 +30,6 @@ func shortened(r *trials.Result) *trials.Result {
 			Provider: x.Provider, Attempt: x.Attempt, Try: x.Try, Retries: x.Retries, Failure: x.Failure, Suspect: x.Suspect,
 			WaitSec: x.WaitSec, SnapshotSec: x.SnapshotSec, TaskDigest: x.TaskDigest,
 		}
-	} else if e := r.ExceptionInfo; e != nil {
-		out.Harborgate = &trials.Extra{Failure: &trials.Failure{Exception: e.Type, Message: e.Message, Blame: trials.BlameOf(e.Type)}}
 	}
 	return &out
 }

@@ -30,8 +30,7 @@ func (f Found) Name() string { return filepath.Base(f.Dir) }
 
 // ReadTrials reads the trials of a job, in order of their names. Results are
 // brief, because there may be thousands: of the configuration they have the task,
-// the agent and the name alone, and they lack steps, notes and rollouts. Results
-// of Harbor, which knows no blame, get that of their exception.
+// the agent and the name alone, and they lack steps, notes and rollouts.
 func ReadTrials(job string) ([]Found, error) {
 	return readAll(job, func() parser { return newBrief().parse })
 }
@@ -147,15 +146,4 @@ func isTrial(dir string) bool {
 		_, err := os.Lstat(filepath.Join(dir, f))
 		return err == nil
 	})
-}
-
-// fillBlame completes files of Harbor, which blames nobody.
-func fillBlame(r *trials.Result) {
-	if r.ExceptionInfo == nil || r.Harborgate != nil {
-		return
-	}
-	e := r.ExceptionInfo
-	r.Harborgate = &trials.Extra{Failure: &trials.Failure{
-		Exception: e.Type, Message: e.Message, Blame: trials.BlameOf(e.Type),
-	}}
 }

@@ -14,7 +14,7 @@ type Counts struct {
 	Planned   int                  `json:"planned"`
 	Graded    int                  `json:"graded"`    // have a verdict that counts
 	Ungraded  map[trials.Blame]int `json:"ungraded"`  // ended without one, by blame; all blames are there
-	Unblamed  int                  `json:"unblamed"`  // ended without one and without blame: verification was off, or Harbor wrote the file
+	Unblamed  int                  `json:"unblamed"`  // ended without one and without blame: verification was off
 	Cancelled int                  `json:"cancelled"` // on request
 	Pending   int                  `json:"pending"`   // have no result: they run, wait, or never started
 	Coverage  *float64             `json:"coverage"`  // graded of planned

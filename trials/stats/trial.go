@@ -74,8 +74,11 @@ func Of(r *trials.Result) Trial {
 		}
 	}
 	t.Duration = (&trials.Timing{StartedAt: r.StartedAt, FinishedAt: r.FinishedAt}).Duration()
-	if r.Harborgate != nil {
+	switch {
+	case r.Harborgate != nil:
 		t.extra(r.Harborgate)
+	case t.Exception != "":
+		t.Blame = trials.BlameOf(t.Exception) // Harbor blames nobody
 	}
 	return t
 }
