@@ -36,7 +36,7 @@ func (q armQuery) find(e *env, args []string) ([]arm, error) {
 			return nil, err
 		}
 		if loaded[dir] == nil {
-			if loaded[dir], err = q.arms(dir); err != nil {
+			if loaded[dir], err = q.arms(e, dir); err != nil {
 				return nil, err
 			}
 		}
@@ -78,8 +78,8 @@ func pick(all []arm, only, arg string) ([]arm, error) {
 }
 
 // arms reads the arms of a job, in order of their names.
-func (q armQuery) arms(dir string) ([]arm, error) {
-	_, all, err := loadJob(dir)
+func (q armQuery) arms(e *env, dir string) ([]arm, error) {
+	_, all, err := e.loadWarning(dir)
 	if err != nil {
 		return nil, err
 	}

@@ -2,9 +2,9 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
+	"io/fs"
 
 	"github.com/spf13/cobra"
 
@@ -41,12 +41,12 @@ func newReportCommand(e *env) *cobra.Command {
 // reportedJob is a job with all that a report says. Its JSON is stable: members may
 // be added.
 type reportedJob struct {
-	Name    string           `json:"name"`
-	Dir     string           `json:"dir"`
-	Result  trials.JobResult `json:"result"`
-	Report  stats.Report     `json:"report"`
-	Slowest []slowTrial      `json:"slowest_trials"`
-	Config  trials.JobConfig `json:"config"`
+	Name    string            `json:"name"`
+	Dir     string            `json:"dir"`
+	Result  trials.JobResult  `json:"result"`
+	Report  stats.Report      `json:"report"`
+	Slowest []slowTrial       `json:"slowest_trials"`
+	Config  *trials.JobConfig `json:"config"` // null when it cannot be read
 	// Versions are those of the program that ran the job, and of its agents.
 	Harbor   string              `json:"harbor_version,omitempty"`
 	Versions map[string][]string `json:"agent_versions"`
@@ -92,7 +92,7 @@ func (o *reportOptions) run(args []string) error {
 
 // load reads a job, also one that is still running.
 func (o *reportOptions) load(dir string) (reportedJob, error) {
-	s, all, err := loadJob(dir)
+	s, all, err := o.loadWarning(dir)
 	if err != nil {
 		return reportedJob{}, err
 	}
@@ -105,14 +105,28 @@ func (o *reportOptions) load(dir string) (reportedJob, error) {
 	if lock, err := results.ReadJobLock(dir); err == nil {
 		j.Harbor = lock.Harbor.Version
 	}
-	b, err := os.ReadFile(filepath.Join(dir, results.ConfigFile))
-	if err == nil {
-		j.Config, err = trials.ReadJobConfig(b)
-	}
-	if err != nil {
-		return j, notA("job", dir, err)
+	if c, err := results.ReadJobConfig(dir); err == nil {
+		j.Config = &c
+	} else {
+		fmt.Fprintln(o.err, "harbor:", oneLine(fmt.Sprintf("%s: its settings are not known: %v", dir, err)))
 	}
 	return j, nil
+}
+
+// loadWarning is loadJob that says which results it could not read: they count as
+// pending, and never as anything else.
+func (e *env) loadWarning(dir string) (app.Summary, []*trials.Result, error) {
+	s, found, err := readJob(dir, results.ReadWholeTrials)
+	var all []*trials.Result
+	for _, f := range found {
+		switch {
+		case f.Result != nil:
+			all = append(all, f.Result)
+		case !errors.Is(f.Err, fs.ErrNotExist):
+			fmt.Fprintln(e.err, "harbor:", oneLine(fmt.Sprintf("trial %s counts as pending: %v", f.Name(), f.Err)))
+		}
+	}
+	return s, all, err
 }
 
 // planOf is what a job set out to do.

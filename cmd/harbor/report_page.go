@@ -218,13 +218,19 @@ func (j *reportedJob) slowBlock() block {
 
 func (j *reportedJob) settingsBlock() block {
 	b := block{heading: "Settings and versions"}
-	c := j.Config
 	if j.Harbor != "" {
 		b.add("Program", "harbor "+j.Harbor)
 	}
 	if x := j.Result.Harborgate; x != nil && x.Provider != "" {
 		b.add("Provider", x.Provider)
 	}
+	if c := j.Config; c != nil {
+		j.configFacts(&b, c)
+	}
+	return b
+}
+
+func (j *reportedJob) configFacts(b *block, c *trials.JobConfig) {
 	for _, a := range c.Agents {
 		versions := "version not known"
 		if v := j.Versions[a.AgentName()]; len(v) > 0 {
@@ -246,7 +252,6 @@ func (j *reportedJob) settingsBlock() block {
 	if c.Verifier.Disable {
 		b.add("Verification", "off")
 	}
-	return b
 }
 
 func datasetText(d trials.DatasetConfig) string {

@@ -19,7 +19,7 @@ func reported(name string, s app.Summary) *reportedJob {
 	c.Datasets = trials.List[trials.DatasetConfig]{{Path: &path}}
 	return &reportedJob{
 		Name: name, Result: s.Result, Report: stats.New(s.Trials, planOf(s)), Slowest: slowest(s.Trials),
-		Config: c, Harbor: "0.1.0", Versions: map[string][]string{"oracle": {"1.0.0"}},
+		Config: &c, Harbor: "0.1.0", Versions: map[string][]string{"oracle": {"1.0.0"}},
 	}
 }
 
