@@ -195,9 +195,12 @@ var methods = map[string]string{stats.MethodWilson: "Wilson", stats.MethodT: "t"
 
 func atKTexts(name string, at []stats.AtK) []string {
 	var out []string
-	for _, a := range at {
-		if a.K == 1 {
+	for i, a := range at {
+		switch {
+		case a.K == 1:
 			continue // that is the mean
+		case len(at) > mostListed && a.K&(a.K-1) != 0 && i < len(at)-1:
+			continue // of many, powers of two and the last are enough; --json has all
 		}
 		text := fmt.Sprintf("%s%d %s (n = %s", name, a.K, stats.MeanText(a.Value), plural(a.Tasks, "task"))
 		if a.LeftOut > 0 {
