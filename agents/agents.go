@@ -12,6 +12,8 @@ import (
 	"context"
 	"io"
 	"maps"
+	"strconv"
+	"time"
 
 	"harborgate/providers"
 	"harborgate/tasks"
@@ -50,9 +52,23 @@ type Workplace struct {
 	LogsDir string
 	// KeepProcesses leaves what the agent started running for the verifier.
 	KeepProcesses bool
+	// Deadline is when the agent's work ends, zero is never. Its commands find it
+	// in DeadlineVariable.
+	Deadline time.Time
+	// Grace is what a command has between SIGTERM and SIGKILL when its time is
+	// over: to save what it has.
+	Grace time.Duration
+	// Exit is how the last command ended; nil before one did.
+	Exit *trials.Exit
+	// TempDir is for files of this host that are on their way into the sandbox; ""
+	// is the system's.
+	TempDir string
 	// Notes are told what happened beside the verdict.
 	Note func(code, message string)
 }
+
+// DeadlineVariable tells an agent when its time is over, in seconds since 1970.
+const DeadlineVariable = "HARBOR_AGENT_DEADLINE"
 
 // Start runs one of the agent's commands as the agent's user, with its
 // environment. Whatever it leaves running is killed when it ends.
@@ -64,10 +80,16 @@ func (w *Workplace) Start(ctx context.Context, c providers.Command) (providers.E
 	if env == nil {
 		env = map[string]string{}
 	}
+	if !w.Deadline.IsZero() {
+		env[DeadlineVariable] = strconv.FormatInt(w.Deadline.Unix(), 10)
+	}
 	maps.Copy(env, c.SecretEnv)
-	c.SecretEnv = env
+	c.SecretEnv, c.Grace = env, w.Grace
 	c.KillLeftovers = !w.KeepProcesses
 	status, err := w.Sandbox.Exec(ctx, c)
+	if w.Exit = nil; err == nil || !status.OK() { // otherwise nobody knows
+		w.Exit = &trials.Exit{Code: status.Code, Signal: status.Signal, OOMKilled: status.OOMKilled}
+	}
 	if status.OOMKilled {
 		w.Note("oom_killed", "the kernel killed a process of the agent because the sandbox ran out of memory")
 	}

@@ -54,7 +54,7 @@ func (c *command) Info() trials.AgentInfo {
 }
 
 func (c *command) Setup(ctx context.Context, w *Workplace) error {
-	dir, err := os.MkdirTemp("", "harbor-agent-")
+	dir, err := os.MkdirTemp(w.TempDir, "agent-")
 	if err != nil {
 		return err
 	}
@@ -72,7 +72,7 @@ func (c *command) Setup(ctx context.Context, w *Workplace) error {
 	if err != nil {
 		return err
 	}
-	sdir, err := os.MkdirTemp("", "harbor-agent-")
+	sdir, err := os.MkdirTemp(w.TempDir, "agent-")
 	if err != nil {
 		return err
 	}

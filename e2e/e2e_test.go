@@ -48,11 +48,14 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	bin = dir
-	for name, pkg := range map[string]string{"harbor": "../cmd/harbor", "harbor-inside-linux-" + runtime.GOARCH: "../cmd/harbor-inside"} {
-		cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", filepath.Join(dir, name), pkg)
-		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	for _, b := range []struct{ name, pkg, arch string }{
+		{"harbor", "../cmd/harbor", runtime.GOARCH},
+		{"harbor-inside-linux-amd64", "../cmd/harbor-inside", "amd64"}, {"harbor-inside-linux-arm64", "../cmd/harbor-inside", "arm64"},
+	} {
+		cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", filepath.Join(dir, b.name), b.pkg)
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOARCH="+b.arch)
 		if out, err := cmd.CombinedOutput(); err != nil {
-			fmt.Fprintf(os.Stderr, "build %s: %v\n%s", name, err, out)
+			fmt.Fprintf(os.Stderr, "build %s: %v\n%s", b.name, err, out)
 			os.Exit(1)
 		}
 	}

@@ -52,6 +52,7 @@ const (
 	CauseBuild         Cause = "build"          // the image could not be built
 	CauseProvider      Cause = "provider"       // the provider refused or failed; see the kind
 	CauseUnsupported   Cause = "unsupported"    // nobody here can run such a task
+	CausePlatform      Cause = "platform"       // the image is for another architecture
 	CauseInvalidTask   Cause = "invalid_task"   // the task directory is wrong
 	CauseInvalidConfig Cause = "invalid_config" // the trial's configuration is wrong
 	CauseVariable      Cause = "variable"       // a variable of the host is missing
@@ -86,6 +87,7 @@ const (
 	ExcFileNotFound       = "FileNotFoundError"
 	ExcUnsupportedTask    = "UnsupportedTaskError"
 	ExcInvalidTask        = "InvalidTaskError"
+	ExcPlatform           = "PlatformMismatchError"
 	ExcSandboxLost        = "SandboxLostError"
 	ExcDeadline           = "DeadlineExceededError"
 	ExcHarness            = "HarnessError"
@@ -126,6 +128,7 @@ var rules = []rule{
 	{"", CauseCancelled, "", verdict{ExcCancelled, BlameNone}},
 	{"", CauseDeadline, "", verdict{ExcDeadline, BlameHarness}},
 	{"", CauseUnsupported, "", verdict{ExcUnsupportedTask, BlameTask}},
+	{"", CausePlatform, "", verdict{ExcPlatform, BlameTask}},
 	{"", CauseProvider, "Unsupported", verdict{ExcUnsupportedTask, BlameTask}},
 	{"", CauseInvalidTask, "", verdict{ExcInvalidTask, BlameTask}},
 	{"", CauseInvalidConfig, "", verdict{ExcValue, BlameTask}},

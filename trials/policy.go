@@ -78,7 +78,7 @@ func policyTable() []policyRow {
 			ExcSandboxLost, ExcHarness, ExcHost, ExcDeadline, ExcArtifacts,
 		}},
 		{ours: true, policy: ErrorPolicy{}, names: []string{
-			ExcUnsupportedTask, ExcInvalidTask, ExcMissingVariable,
+			ExcUnsupportedTask, ExcInvalidTask, ExcPlatform, ExcMissingVariable,
 		}},
 		{ours: true, policy: ErrorPolicy{ShouldRetry: true, ShouldGrade: true, HasValidReward: true}, names: []string{
 			ExcRuntime, ExcValue, ExcFileNotFound,

@@ -181,6 +181,8 @@ type Extra struct {
 	Suspect []Suspicion `json:"suspect,omitempty"`
 	// Timeouts are the effective limits in seconds, with their origin.
 	Timeouts map[string]Limit `json:"timeouts,omitempty"`
+	// AgentExit is how the last command of the agent ended.
+	AgentExit *Exit `json:"agent_exit,omitempty"`
 	// VerifierExit is the exit code of the test script.
 	VerifierExit *int `json:"verifier_exit_code,omitempty"`
 	// Extras are entries of reward.json that are no numbers.
@@ -191,6 +193,15 @@ type Extra struct {
 	// TaskDigest is of all of the task that can change the verdict: a trial is run
 	// again when its task has another one by then.
 	TaskDigest string `json:"task_digest,omitempty"`
+}
+
+// Exit is how a command ended. Its parts are observed one by one: none is guessed
+// from the code, which a program may choose as it likes.
+type Exit struct {
+	Code      int  `json:"exit_code"`        // 128 and the signal's number when a signal ended it
+	Signal    int  `json:"signal,omitempty"` // 0 when it exited by itself
+	TimedOut  bool `json:"timed_out,omitempty"`
+	OOMKilled bool `json:"oom_killed,omitempty"` // the kernel took a process of it for memory
 }
 
 // Limit is an effective time limit.

@@ -133,6 +133,11 @@ func (a *App) newRunner(p providers.Provider, images *runner.Images, ev runner.E
 		Provider: p, Images: images, Events: ev, Lookup: a.opt.Lookup,
 		Owner: a.owner.ID, Host: a.owner.Host, Logger: log, OnRemoved: removed, Removals: removals,
 	}
+	if dir, err := a.owner.Temp(); err == nil {
+		opt.TempDir = dir
+	} else {
+		log.Warn("temporary files go to the system's directory", "error", err)
+	}
 	opt.Credentials = credentials{lookup: a.opt.Lookup, pass: set.PassCredentials}
 	return runner.New(opt)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -264,13 +265,49 @@ func (s *sandbox) start(ctx context.Context, img imageConfig, inside string) err
 	if err := s.attach(ctx); err != nil {
 		return s.p.fail("create", s.spec.Name, err)
 	}
-	if err := s.p.engine.ContainerStart(ctx, s.id, container.StartOptions{}); err != nil {
-		return s.p.fail("create", s.spec.Name, err)
+	if err := s.boot(ctx); err != nil {
+		return s.p.fail("create", s.spec.Name, s.p.foreign(img, err))
 	}
 	if err := s.open(ctx, img); err != nil {
-		return err
+		return s.p.foreign(img, err)
 	}
 	return s.settle(ctx, img)
+}
+
+const (
+	// startAttempts bounds how often a start is repeated that failed because the
+	// engine had not yet seen its own network; startPause is before the first repetition.
+	startAttempts = 4
+	startPause    = 100 * time.Millisecond
+)
+
+// boot starts the container. Some engines lose a race between making a network and
+// attaching to it: that one failure, and no other, is tried again.
+func (s *sandbox) boot(ctx context.Context) error {
+	for n := 1; ; n++ {
+		err := s.p.engine.ContainerStart(ctx, s.id, container.StartOptions{})
+		if err == nil || n == startAttempts || !networkMissing(err) {
+			return err
+		}
+		s.say(fmt.Sprintf("start %d failed and is tried again: %v", n, err))
+		select {
+		case <-time.After(startPause << (n - 1)):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func (s *sandbox) say(line string) {
+	if s.spec.Progress != nil {
+		s.spec.Progress(line)
+	}
+}
+
+var networkPattern = regexp.MustCompile(`network \S+ not found`)
+
+func networkMissing(err error) bool {
+	return kindOf(err) == providers.KindNotFound && networkPattern.MatchString(err.Error())
 }
 
 // settleTime is how long an entrypoint of the image's own is watched for a

@@ -51,6 +51,20 @@ var byText = []struct {
 	{"exec format error", providers.KindInvalid},
 }
 
+// foreign explains the failure of an image that is for another architecture than
+// the engine, unless something else is behind it.
+func (p *Provider) foreign(img imageConfig, err error) error {
+	p.mu.Lock()
+	f := p.facts
+	p.mu.Unlock()
+	if err == nil || f == nil || img.Arch == "" || img.Arch == f.arch || !strings.Contains(err.Error(), "exec format error") {
+		return err
+	}
+	return &providers.Error{Kind: providers.KindUnsupported, Err: &providers.PlatformError{
+		Image: "linux/" + img.Arch, Host: "linux/" + f.arch, Err: err,
+	}}
+}
+
 // fail gives an engine's error a kind. Errors that have one keep it, and a
 // context's error stays recognisable.
 func (p *Provider) fail(op, id string, err error) error {

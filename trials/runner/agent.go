@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"time"
 
 	"harborgate/agents"
 	"harborgate/trials"
@@ -23,11 +24,16 @@ func (s *streamed) Open(name string) (io.WriteCloser, error) {
 	return s.sink.Stream("agent/" + name)
 }
 
+// agentGrace is what an agent has to save its work when its time is over. What it
+// wrote by then is there when it is graded.
+const agentGrace = 5 * time.Second
+
 func (x *run) workplace() *agents.Workplace {
 	return &agents.Workplace{
 		Sandbox: x.sandbox, Task: x.t.Task, Instruction: x.instruction,
 		User: x.t.Task.Config.Agent.User, Env: mergeEnv(x.env.secret, x.env.agent),
 		Log: x.streamed, LogsDir: agentDir, KeepProcesses: x.kwargs.keepAgentProcesses, Note: x.note,
+		Grace: agentGrace, TempDir: x.r.opt.TempDir,
 		Upload: func(ctx context.Context, dir, dest string, executable ...string) error {
 			return during(trials.CauseUpload, upload(ctx, x.sandbox, dir, dest, executable...))
 		},
@@ -47,13 +53,19 @@ func (x *run) setUpAgent(ctx context.Context) *trials.Failure {
 // left, unless the job asked to keep them.
 func (x *run) runAgent(ctx context.Context) *trials.Failure {
 	x.res.AgentResult = &trials.AgentResult{}
-	return x.phase(ctx, trials.PhaseAgentExecution, &x.res.AgentExecution, x.limits.Agent, func(ctx context.Context) error {
+	f := x.phase(ctx, trials.PhaseAgentExecution, &x.res.AgentExecution, x.limits.Agent, func(ctx context.Context) error {
+		x.place.Deadline, _ = ctx.Deadline()
 		got, err := x.agent.Run(ctx, x.place)
 		if got != nil {
 			x.res.AgentResult = got
 		}
 		return err
 	})
+	if exit := x.place.Exit; exit != nil {
+		exit.TimedOut = f != nil && f.Cause == trials.CauseTimeout
+		x.res.Harborgate.AgentExit = exit
+	}
+	return f
 }
 
 // collectAgentLogs brings /logs/agent to the trial's directory.

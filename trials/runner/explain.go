@@ -109,7 +109,10 @@ func (x *run) explain(ctx context.Context, p trials.Phase, took time.Duration, e
 	marked := errors.As(err, &why)
 	cause := trials.CauseProvider
 	death, died := providers.DeathOf(err)
+	var platform *providers.PlatformError
 	switch {
+	case errors.As(err, &platform):
+		cause = trials.CausePlatform
 	case died && death.OOMKilled:
 		cause = trials.CauseOutOfMemory
 	case died, x.sandbox != nil && (kind == providers.KindNotFound && !marked):

@@ -34,6 +34,8 @@ type Options struct {
 	Lookup      func(name string) (string, bool) // variables of the host
 	Owner, Host string                           // of the labels
 	Logger      *slog.Logger
+	// TempDir is for files on their way into a sandbox; "" is the system's.
+	TempDir string
 	// Removals is how many sandboxes may be on their way out while their slots
 	// are used again; beyond that a try waits. 0 is 4.
 	Removals int
