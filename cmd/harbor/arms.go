@@ -155,31 +155,39 @@ func (q armQuery) wants(task string) bool {
 	})
 }
 
+// longestName is how much of an arm's name a table can take.
+const longestName = 40
+
 // nameSides calls arms by their job, by their name within the only job, or by both.
+// Long names are cut, and numbered where that makes them alike.
 func nameSides(arms []arm, loaded map[string][]arm) error {
 	bases := map[string]int{}
 	for dir := range loaded {
 		bases[jobName(dir)]++
 	}
-	seen := map[string]bool{}
+	type identity struct{ job, name string }
+	seen, alike := map[identity]bool{}, map[string]int{}
 	for i := range arms {
 		a := &arms[i]
 		job := jobName(a.job)
 		if bases[job] > 1 {
 			job = a.job
 		}
+		name := job + ":" + a.name
 		switch {
 		case len(loaded) == 1:
-			a.side.Name = a.name
+			name = a.name
 		case len(loaded[a.job]) == 1:
-			a.side.Name = job
-		default:
-			a.side.Name = job + ":" + a.name
+			name = job
 		}
-		if seen[a.side.Name] {
-			return nothingRan("%s is given twice: name each arm once", a.side.Name)
+		if seen[identity{a.job, a.name}] {
+			return nothingRan("%s is given twice: name each arm once", name)
 		}
-		seen[a.side.Name] = true
+		seen[identity{a.job, a.name}] = true
+		a.side.Name = clip(oneLine(name), longestName)
+		if alike[a.side.Name]++; alike[a.side.Name] > 1 {
+			a.side.Name += fmt.Sprintf(" #%d", alike[a.side.Name])
+		}
 	}
 	return nil
 }

@@ -140,6 +140,11 @@ func TestArmsAreNamedBriefly(t *testing.T) {
 			t.Errorf("%s, want %s", got, c.want)
 		}
 	}
+	long := strings.Repeat("x", 100)
+	cut := []arm{{job: "j", name: long + "1"}, {job: "j", name: long + "2"}}
+	if err := nameSides(cut, map[string][]arm{"j": cut}); err != nil || cut[0].side.Name == cut[1].side.Name || len(cut[1].side.Name) > 50 {
+		t.Error(cut, err)
+	}
 	if err := nameSides(append(one, one...), map[string][]arm{"x/one": one}); err == nil {
 		t.Error("an arm that is given twice")
 	}

@@ -76,7 +76,7 @@ func (p *summary) section(heading string) {
 		fmt.Fprintln(p.w)
 	}
 	p.begun = true
-	fmt.Fprintln(p.w, heading)
+	fmt.Fprintln(p.w, clip(oneLine(heading), columns))
 }
 
 // line prints parts behind a label, broken between parts where it gets too long.
