@@ -1,7 +1,6 @@
 package configs
 
 import (
-	"encoding/json"
 	"fmt"
 	"reflect"
 
@@ -131,9 +130,4 @@ func (schemaWriter) constrain(p map[string]any, t reflect.Type, key string) {
 	if bound.Positive {
 		p["exclusiveMinimum"] = 0
 	}
-}
-
-// MarshalSchema prints a schema.
-func MarshalSchema(schema map[string]any) ([]byte, error) {
-	return json.MarshalIndent(schema, "", "  ")
 }

@@ -20,7 +20,7 @@ import (
 
 func compiled(t *testing.T, schema map[string]any) *jsonschema.Schema {
 	t.Helper()
-	b, err := MarshalSchema(schema)
+	b, err := json.Marshal(schema)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -207,7 +207,7 @@ func compareKeys(t *testing.T, where string, theirs map[string]any, schema map[s
 // TestSchemaDefaultsAreTheProgramsOwn holds some defaults that people look up.
 func TestSchemaDefaultsAreTheProgramsOwn(t *testing.T) {
 	t.Parallel()
-	b, err := MarshalSchema(JobSchema())
+	b, err := json.Marshal(JobSchema())
 	if err != nil {
 		t.Fatal(err)
 	}

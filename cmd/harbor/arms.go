@@ -28,6 +28,11 @@ type armQuery struct {
 // find reads the arms that arguments name: JOB for all of a job, JOB:ARM for those
 // whose name contains ARM. Their sides are named as briefly as tells them apart.
 func (q armQuery) find(e *env, args []string) ([]arm, error) {
+	for _, glob := range q.tasks {
+		if _, err := path.Match(glob, ""); err != nil {
+			return nil, usageError{fmt.Errorf("--task %s: %w: write a glob like 'py-*'", glob, err)}
+		}
+	}
 	var out []arm
 	loaded := map[string][]arm{}
 	for _, a := range args {
