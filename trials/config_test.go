@@ -74,7 +74,7 @@ func TestTrialConfigIsHarbors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := planned[0].Config
+	c := planned[0].Own()
 	c.TrialName = "hello-ok__te86zKT"
 	got, err := MarshalIndent(c)
 	if err != nil {

@@ -9,7 +9,17 @@ import (
 // A Planned trial is one of a job's, before it runs.
 type Planned struct {
 	Attempt int // from 1
-	Config  TrialConfig
+	Name    string
+	// Config has no name, because all attempts of a task and an arm share it: change
+	// a copy.
+	Config *TrialConfig
+}
+
+// Own is the trial's own configuration, with its name.
+func (p Planned) Own() TrialConfig {
+	c := *p.Config
+	c.TrialName = p.Name
+	return c
 }
 
 // Expand returns all trials of a job in Harbor's order: attempt, then task, then
@@ -20,15 +30,19 @@ type Planned struct {
 func Expand(job JobConfig, jobID string, tasks []TaskConfig, random io.Reader) ([]Planned, error) {
 	out := make([]Planned, 0, job.NAttempts*len(tasks)*len(job.Agents))
 	taken := make(map[string]bool, cap(out))
+	var shared []*TrialConfig // by task and arm
+	for _, task := range tasks {
+		for _, agent := range job.Agents {
+			shared = append(shared, job.trial(jobID, task, agent))
+		}
+	}
 	for attempt := 1; attempt <= job.NAttempts; attempt++ {
-		for _, task := range tasks {
-			for _, agent := range job.Agents {
-				name, err := freeName(task.Reference(), taken, random)
-				if err != nil {
-					return nil, err
-				}
-				out = append(out, Planned{Attempt: attempt, Config: job.trial(jobID, name, task, agent)})
+		for _, config := range shared {
+			name, err := freeName(config.Task.Reference(), taken, random)
+			if err != nil {
+				return nil, err
 			}
+			out = append(out, Planned{Attempt: attempt, Name: name, Config: config})
 		}
 	}
 	return out, nil
@@ -52,7 +66,7 @@ func ExpandGraded(job JobConfig, jobID string, graded []Graded, random io.Reader
 		if err != nil {
 			return nil, err
 		}
-		p := Planned{Attempt: g.Attempt, Config: job.trial(jobID, name, g.Task, g.Agent)}
+		p := Planned{Attempt: g.Attempt, Name: name, Config: job.trial(jobID, g.Task, g.Agent)}
 		p.Config.SourceTrial = &g.Source
 		out = append(out, p)
 	}
@@ -73,11 +87,10 @@ func freeName(reference string, taken map[string]bool, random io.Reader) (string
 	}
 }
 
-func (c JobConfig) trial(jobID, name string, task TaskConfig, agent AgentConfig) TrialConfig {
-	t := TrialConfig{
+func (c JobConfig) trial(jobID string, task TaskConfig, agent AgentConfig) *TrialConfig {
+	t := &TrialConfig{
 		SchemaVersion:         ConfigSchema,
 		Task:                  task,
-		TrialName:             name,
 		TrialsDir:             filepath.ToSlash(filepath.Join(c.JobsDir, c.JobName)),
 		InstallOnly:           c.InstallOnly,
 		Multipliers:           c.Multipliers,

@@ -22,7 +22,7 @@ func TestExpandOrder(t *testing.T) {
 	names := map[string]bool{}
 	for _, p := range planned {
 		got = append(got, fmt.Sprintf("%d %s %s", p.Attempt, p.Config.Task.Reference(), p.Config.Agent.AgentName()))
-		names[p.Config.TrialName] = true
+		names[p.Name] = true
 		if p.Config.TrialsDir != "jobs/j" || *p.Config.JobID != "id" {
 			t.Errorf("%+v", p.Config)
 		}
@@ -48,7 +48,7 @@ func TestExpandDrawsAgainForATakenName(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a, b := planned[0].Config, planned[1].Config; a.TrialName != "t__2222222" || b.TrialName != "t__3333333" || a.JobID != nil {
+	if a, b := planned[0].Own(), planned[1].Own(); a.TrialName != "t__2222222" || b.TrialName != "t__3333333" || a.JobID != nil {
 		t.Errorf("%s and %s, job %v", a.TrialName, b.TrialName, a.JobID)
 	}
 }

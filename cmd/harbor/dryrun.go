@@ -66,7 +66,7 @@ func (o *runOptions) dryOK(plan *app.Plan) error {
 }
 
 func dryTrialOf(t app.PlannedTrial, p providers.Info) dryTrial {
-	limits := trials.EffectiveTimeouts(t.Task.Config, nil, t.Config)
+	limits := trials.EffectiveTimeouts(t.Task.Config, nil, *t.Config)
 	d := dryTrial{
 		Task: t.Task.Name, Attempt: t.Attempt, Agent: t.Config.Agent.AgentName(),
 		Limits: limits.Map(), Problem: app.Unsupported(p, t),

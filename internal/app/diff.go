@@ -78,7 +78,9 @@ func (p *Plan) expandDiff(planned []trials.Planned, found map[string]*plannedTas
 		}
 		if d.Action == trials.DiffRegrade {
 			s := sources[d.Source]
-			t.Config.SourceTrial = &trials.SourceTrial{Action: actionRegrade, Type: sourceLocal, TrialID: &s.id, Path: &s.dir}
+			c := *t.Config
+			t.Config = &c
+			c.SourceTrial = &trials.SourceTrial{Action: actionRegrade, Type: sourceLocal, TrialID: &s.id, Path: &s.dir}
 		}
 		if d.Action != trials.DiffReuse {
 			todo = append(todo, t)

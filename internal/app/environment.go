@@ -111,7 +111,7 @@ func checkVerifier(c trials.VerifierConfig) error {
 // Unsupported says what a planned trial needs and cannot get from a provider, ""
 // when nothing.
 func Unsupported(p providers.Info, t PlannedTrial) string {
-	return runner.Unsupported(p, t.Task.Task, t.Config)
+	return runner.Unsupported(p, t.Task.Task, *t.Config)
 }
 
 // WantedVariable is a variable of the host that tasks ask for and would get.

@@ -198,10 +198,10 @@ func (j *Job) schedule() []scheduler.Trial {
 	ts := make([]scheduler.Trial, len(j.Plan.Trials))
 	for i, t := range j.Plan.Trials {
 		env, over := t.Task.Config.Environment, t.Config.Environment
-		ts[i] = scheduler.Trial{Name: t.Config.TrialName, Pool: pool(t.Config.Agent)}
+		ts[i] = scheduler.Trial{Name: t.Name, Pool: pool(t.Config.Agent)}
 		ts[i].Needs.CPUs = value((*float64)(over.OverrideCPUs), env.CPUs)
 		ts[i].Needs.MemoryMiB = value(over.OverrideMemoryMiB, env.MemoryMiB)
-		if runner.Unsupported(j.provider.Info(), t.Task.Task, t.Config) != "" {
+		if runner.Unsupported(j.provider.Info(), t.Task.Task, *t.Config) != "" {
 			continue // it fails before it needs an image
 		}
 		reqs, err := j.needed(t)
@@ -219,9 +219,9 @@ func (j *Job) schedule() []scheduler.Trial {
 // needed lists the images of a trial; one that is graded again has no environment.
 func (j *Job) needed(t PlannedTrial) ([]snapshots.Request, error) {
 	if t.Config.SourceTrial == nil {
-		return j.images.Needed(t.Task.Task, t.Config, 1)
+		return j.images.Needed(t.Task.Task, *t.Config, 1)
 	}
-	r, err := j.images.Verifier(t.Task.Task, t.Config, 1)
+	r, err := j.images.Verifier(t.Task.Task, *t.Config, 1)
 	return []snapshots.Request{r}, err
 }
 
@@ -293,9 +293,9 @@ func (j tries) Run(ctx context.Context, a scheduler.Assignment) scheduler.Outcom
 	}
 	if out.Retry {
 		if err := results.Archive(j.trialDir(t)); err != nil {
-			j.log.Error("the failed try stays where it is until the next one begins", "trial", t.Config.TrialName, "error", err)
+			j.log.Error("the failed try stays where it is until the next one begins", "trial", t.Name, "error", err)
 		}
-		j.Events.Emit(trials.NewEvent(trials.EventRetry, t.Config.TrialName, t.Attempt, number, map[string]any{
+		j.Events.Emit(trials.NewEvent(trials.EventRetry, t.Name, t.Attempt, number, map[string]any{
 			"exception": exception, "wait_ms": out.Pause.Milliseconds(),
 		}))
 	}
@@ -303,17 +303,22 @@ func (j tries) Run(ctx context.Context, a scheduler.Assignment) scheduler.Outcom
 	return out
 }
 
-func (j *Job) trialDir(t *PlannedTrial) string { return filepath.Join(j.Dir, t.Config.TrialName) }
+func (j *Job) trialDir(t *PlannedTrial) string { return filepath.Join(j.Dir, t.Name) }
 
 func (j *Job) try(ctx context.Context, t *PlannedTrial, a scheduler.Assignment) *trials.Result {
-	number := t.earlier + a.Try
-	sink, err := results.NewTrial(j.trialDir(t), number, results.DefaultLimits())
+	sink, err := results.NewTrial(j.trialDir(t), t.earlier+a.Try, results.DefaultLimits())
 	if err != nil {
 		return j.lost(t, err)
 	}
+	return j.runner.Run(ctx, j.describe(t, a, sink))
+}
+
+// describe is a function of its own because its copies of a configuration would
+// stay on the stack as long as the try runs.
+func (j *Job) describe(t *PlannedTrial, a scheduler.Assignment, sink runner.Sink) *runner.Try {
 	try := &runner.Try{
-		Config: t.Config, Task: t.Task.Task, Job: j.Plan.Config.JobName, ID: uuid.NewString(),
-		Attempt: t.Attempt, Number: number, Retries: t.retries + a.Try - 1, Waited: a.Waited, Sink: sink,
+		Config: t.Own(), Task: t.Task.Task, Job: j.Plan.Config.JobName, ID: uuid.NewString(),
+		Attempt: t.Attempt, Number: t.earlier + a.Try, Retries: t.retries + a.Try - 1, Waited: a.Waited, Sink: sink,
 	}
 	var errs [4]error
 	try.Lock, errs[0] = t.lock()
@@ -321,16 +326,16 @@ func (j *Job) try(ctx context.Context, t *PlannedTrial, a scheduler.Assignment) 
 	try.TaskDigest, errs[2] = t.digest()
 	try.Source, errs[3] = t.source()
 	try.Invalid = errors.Join(errs[:]...)
-	return j.runner.Run(ctx, try)
+	return try
 }
 
 // lost is the result of a trial that has no directory to write one to.
 func (j *Job) lost(t *PlannedTrial, err error) *trials.Result {
-	j.log.Error("trial directory could not be made", "trial", t.Config.TrialName, "error", err)
+	j.log.Error("trial directory could not be made", "trial", t.Name, "error", err)
 	f := trials.NewFailure(trials.PhaseQueue, trials.HostCause(err), "", err.Error())
 	now := trials.At(time.Now())
 	return &trials.Result{
-		TrialName: t.Config.TrialName, TaskName: t.Task.Name, Config: t.Config, StartedAt: now, FinishedAt: now,
+		TrialName: t.Name, TaskName: t.Task.Name, Config: t.Own(), StartedAt: now, FinishedAt: now,
 		AgentInfo: agents.InfoOf(t.Config.Agent), Source: t.Config.Task.Source,
 		ExceptionInfo: f.Info(now, trials.PolicyOf(f.Exception, t.Config.OverrideErrorPolicy)),
 		Harborgate:    &trials.Extra{Failure: f, Attempt: t.Attempt},

@@ -260,7 +260,7 @@ func TestRetriedTryIsKept(t *testing.T) {
 		if sum.Result.Harborgate.Graded != 1 || sum.Result.Stats.Retries != 1 || sum.Trials[0].Tries != 2 {
 			t.Errorf("%+v", sum)
 		}
-		dir := filepath.Join(j.Dir, j.Plan.Trials[0].Config.TrialName)
+		dir := filepath.Join(j.Dir, j.Plan.Trials[0].Name)
 		first, err := results.ReadTrialResult(filepath.Join(dir, results.TriesDir, "1"))
 		if err != nil || first.ExceptionInfo == nil || first.Harborgate.Try != 1 {
 			t.Errorf("the first try: %+v %v", first, err)

@@ -209,7 +209,7 @@ func (m *match) again(finished []place) ([]place, error) {
 		case p.index < 0:
 			past.Left = append(past.Left, p.Name())
 		default:
-			m.plan.all[p.index].Config.TrialName = p.Name()
+			m.plan.all[p.index].Planned.Name = p.Name()
 		}
 		past.keep(p.Result, t)
 	}
@@ -233,7 +233,7 @@ func (m *match) settle(again []place) error {
 			continue // nobody asks for it any more, and it has no verdict to keep
 		}
 		t := p.all[x.index]
-		t.Config.TrialName = x.Name()
+		t.Planned.Name = x.Name()
 		var err error
 		if t.earlier, t.retries, err = m.history(x); err != nil {
 			return err

@@ -101,9 +101,9 @@ func (p PlannedTrial) lock() (trials.TrialLock, error) {
 	if !p.Task.Multistep() {
 		mode = string(p.Task.VerifierMode(nil))
 	}
-	l := trials.NewTrialLock(p.Config.Task.Lock(p.Task.Name, version, hash), mode, p.Config)
+	l := trials.NewTrialLock(p.Config.Task.Lock(p.Task.Name, version, hash), mode, p.Own())
 	l.SourceTrial = p.sourceLock()
-	l.ExtraInstructions, err = instructionLocks(p.Config)
+	l.ExtraInstructions, err = instructionLocks(*p.Config)
 	return l, err
 }
 

@@ -73,10 +73,10 @@ func TestPlanExpandsAttemptsTasksAndAgents(t *testing.T) {
 	seen := map[string]bool{}
 	for _, x := range p.Trials {
 		got = append(got, fmt.Sprintf("%d %s %s", x.Attempt, x.Task.Name, x.Config.Agent.AgentName()))
-		if seen[x.Config.TrialName] || *x.Config.JobID != "id" || !strings.HasPrefix(x.Config.TrialName, x.Task.Name+"__") {
-			t.Errorf("trial %s of job %s", x.Config.TrialName, *x.Config.JobID)
+		if seen[x.Name] || *x.Config.JobID != "id" || !strings.HasPrefix(x.Name, x.Task.Name+"__") {
+			t.Errorf("trial %s of job %s", x.Name, *x.Config.JobID)
 		}
-		seen[x.Config.TrialName] = true
+		seen[x.Name] = true
 	}
 	want := []string{
 		"1 alpha oracle", "1 alpha nop", "1 beta oracle", "1 beta nop", "1 gamma oracle", "1 gamma nop",

@@ -183,8 +183,8 @@ func (p *Plan) Regrades(now []stats.Trial) ([]Regraded, error) {
 			return nil, err
 		}
 		r := Regraded{
-			Task: t.Task.Name, Trial: t.Config.TrialName, Source: s.Result.TrialName,
-			Was: verdictOf(stats.Of(s.Result)), Now: verdictOf(byName[t.Config.TrialName]),
+			Task: t.Task.Name, Trial: t.Name, Source: s.Result.TrialName,
+			Was: verdictOf(stats.Of(s.Result)), Now: verdictOf(byName[t.Name]),
 		}
 		r.Changed = !sameRewards(r.Was, r.Now)
 		out = append(out, r)

@@ -26,7 +26,7 @@ func (a *App) RunTrial(ctx context.Context, cfg trials.TrialConfig, p providers.
 	if err := problems.Err(); err != nil {
 		return nil, err
 	}
-	t := PlannedTrial{Planned: trials.Planned{Attempt: 1, Config: cfg}, Task: newPlannedTask(task)}
+	t := PlannedTrial{Planned: trials.Planned{Attempt: 1, Name: cfg.TrialName, Config: &cfg}, Task: newPlannedTask(task)}
 	files, err := results.CreateJob(filepath.Join(cfg.TrialsDir, cfg.TrialName))
 	if err != nil {
 		return nil, err
