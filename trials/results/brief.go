@@ -3,6 +3,7 @@ package results
 import (
 	"encoding/json"
 	"errors"
+	"unicode/utf8"
 
 	"harborgate/trials"
 )
@@ -67,10 +68,26 @@ func (p *brief) parse(b []byte, name string) (*trials.Result, error) {
 type parts[T any] map[string]func(*T) any
 
 func (m parts[T]) take(into *T, key string, b []byte) error {
-	if to, ok := m[key]; ok {
-		return json.Unmarshal(b, to(into))
+	to, ok := m[key]
+	if !ok || string(b) == "null" {
+		return nil
 	}
-	return nil
+	at := to(into)
+	if s, ok := at.(*string); ok && isPlain(b) {
+		*s = string(b[1 : len(b)-1])
+		return nil
+	}
+	return json.Unmarshal(b, at)
+}
+
+// isPlain reports whether a value is a string that means what it looks like.
+func isPlain(b []byte) bool {
+	for _, c := range b {
+		if c < ' ' || c >= utf8.RuneSelf || c == '\\' {
+			return false
+		}
+	}
+	return b[0] == '"'
 }
 
 var resultParts = parts[trials.Result]{
