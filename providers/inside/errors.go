@@ -2,6 +2,7 @@ package inside
 
 import (
 	"errors"
+	"fmt"
 
 	"harborgate/internal/insideproto"
 	"harborgate/providers"
@@ -9,6 +10,10 @@ import (
 
 // errBroken is the end of a link, or what follows from it: worth another dial.
 var errBroken = errors.New("the connection into the sandbox broke")
+
+// errUnreachable is a link that could not be made for so long that nobody waits
+// for it any more.
+var errUnreachable = fmt.Errorf("%w", errBroken)
 
 // errLost means that the companion was started anew, so what it ran is gone.
 var errLost = errors.New("harbor-inside was killed inside the sandbox, and its commands with it")

@@ -122,7 +122,7 @@ func (c *call) run() (providers.ExitStatus, error) {
 			return c.status, nil
 		case c.neverStarted(err):
 			return c.status, nil
-		case !errors.Is(err, errBroken) || attempts == maxAttempts:
+		case !errors.Is(err, errBroken) || errors.Is(err, errUnreachable) || attempts == maxAttempts:
 			return c.status, c.unverified(err)
 		}
 		c.s.o.Logger.Debug("session broke during a command", "sandbox", c.s.o.ID, "error", err)

@@ -129,7 +129,7 @@ func (s *Session) dial() (*link, error) {
 		}
 		s.o.Logger.Debug("session not established", "sandbox", s.o.ID, "error", err)
 		if !s.pause(ctx, wait) {
-			return nil, fmt.Errorf("%w, and %s of dialling did not help: %w", errBroken, s.o.RedialFor, why)
+			return nil, fmt.Errorf("%w, and %s of dialling did not help: %w", errUnreachable, s.o.RedialFor, why)
 		}
 	}
 }

@@ -119,7 +119,7 @@ func (x *run) lifecycle(ctx context.Context) *trials.Failure {
 	}
 	if f := x.runAgent(ctx); f != nil {
 		x.fail(f)
-		if f.Cause == trials.CauseCancelled || f.Cause == trials.CauseDeadline {
+		if f.Cause == trials.CauseCancelled || f.Cause == trials.CauseDeadline || f.Exception == trials.ExcSandboxLost {
 			return f
 		}
 	}
