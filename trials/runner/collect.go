@@ -88,9 +88,10 @@ func (x *run) bringOut(ctx context.Context) error {
 	return err
 }
 
-// ownMounts gives mounted files to this process's user.
+// ownMounts gives mounted files to this process's user, who may then read and
+// remove them. Links are not followed.
 func (x *run) ownMounts(ctx context.Context) error {
-	return x.root(ctx, x.sandbox, "give mounted logs to the host's user", fmt.Sprintf("chown -R %s %s", hostOwner(), logsDir))
+	return x.root(ctx, x.sandbox, "give mounted logs to the host's user", fmt.Sprintf("chown -R %[1]s %[2]s && chmod -R u+rwX %[2]s", hostOwner(), logsDir))
 }
 
 // runCollectHooks runs the task's own commands that prepare artifacts.

@@ -1,0 +1,80 @@
+package app
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"harborgate/configs"
+	"harborgate/providers/fake"
+	"harborgate/trials"
+)
+
+// most is how many trials of a job ran at once.
+func most(t *testing.T, j *Job) (run func() trials.JobResult, at func() int) {
+	t.Helper()
+	seen, stop := j.Events.Subscribe(10_000)
+	return func() trials.JobResult {
+			sum, err := j.Run(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			stop()
+			return sum.Result
+		}, func() int {
+			now, highest := 0, 0
+			for e := range seen {
+				switch e.Type {
+				case trials.EventStart:
+					now++
+					highest = max(highest, now)
+				case trials.EventEnd:
+					now--
+				default:
+				}
+			}
+			return highest
+		}
+}
+
+// TestB074DeclaredCPUsAreAdmittedAgainstTheHost: eight trials that declare two cores
+// each, four cores, and eight slots.
+func TestB074DeclaredCPUsAreAdmittedAgainstTheHost(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		limits configs.Limits
+		want   int
+		noted  bool
+	}{
+		{configs.Limits{}, 8, false}, // nothing is known of the host
+		{configs.Limits{CPUs: 4}, 2, false},
+		{configs.Limits{CPUs: 4, OvercommitCPUs: 1}, 2, false},
+		{configs.Limits{CPUs: 4, OvercommitCPUs: 2}, 4, true},
+		{configs.Limits{CPUs: 4, OvercommitCPUs: 0.5}, 1, true},
+		{configs.Limits{CPUs: 1}, 1, false}, // more than there are: alone
+	} {
+		t.Run(fmt.Sprintf("%g cores, %g times", c.limits.CPUs, c.limits.OvercommitCPUs), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				set := filepath.Join(t.TempDir(), "set")
+				for i := range 8 {
+					putTask(t, set, fmt.Sprintf("t%d", i), "sleep 3; echo 1 > /logs/verifier/reward.txt", taskToml+"[environment]\ncpus = 2\n")
+				}
+				cfg := jobOf(t, set)
+				cfg.NConcurrentTrials = 8
+				j := start(t, cfg, fake.NewWorld())
+				j.app.Host.Providers = map[string]configs.Provider{"fake": {Limits: c.limits}}
+				run, highest := most(t, j)
+				res := run()
+				if n := highest(); n != c.want {
+					t.Errorf("%d trials at once, want %d", n, c.want)
+				}
+				if noted := strings.Contains(fmt.Sprint(res.Harborgate.Notes), "overcommit_cpus"); noted != c.noted || res.Harborgate.Graded != 8 {
+					t.Errorf("noted %v, want %v; %d graded", noted, c.noted, res.Harborgate.Graded)
+				}
+			})
+		})
+	}
+}
