@@ -104,7 +104,12 @@ func setUp(e *testscript.Env) error {
 	e.Setenv("DOCKER_HOST", os.Getenv("DOCKER_HOST"))
 	e.Setenv("GOLDEN", mustAbs("testdata/harbor-0.26"))
 	e.Values[proxyKey{}], e.Values[watchersKey{}] = &proxyHolder{}, watchers{}
-	e.Defer(func() { removeAll(e) })
+	engine := mustAbs("testdata/own-engine.sh")
+	e.Setenv("OWN_ENGINE", engine)
+	e.Defer(func() {
+		removeAll(e)
+		_ = exec.Command(engine, "stop", filepath.Join(e.WorkDir, "e")).Run() // most scenarios start none
+	})
 	return os.MkdirAll(filepath.Join(e.WorkDir, "home"), 0o755)
 }
 

@@ -315,15 +315,19 @@ func newSoak(t *testing.T) *soak {
 
 // write writes a file of a task, completed with what a task needs.
 func (s *soak) write(name, body string) {
-	path := filepath.Join(s.dir, name)
-	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(body), 0o755)); err != nil {
-		s.t.Fatal(err)
-	}
+	s.writeFile(name, body)
 	parts := strings.Split(name, "/")
 	task := filepath.Join(s.dir, parts[0], parts[1])
 	for _, d := range slices.Concat(defaults, []defaultFile{{"environment/Dockerfile", "FROM debian:bookworm-slim\n"}}) {
 		if err := writeMissing(filepath.Join(task, d.name), d.text); err != nil {
 			s.t.Fatal(err)
 		}
+	}
+}
+
+func (s *soak) writeFile(name, body string) {
+	path := filepath.Join(s.dir, name)
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(body), 0o755)); err != nil {
+		s.t.Fatal(err)
 	}
 }

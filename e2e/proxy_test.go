@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httputil"
@@ -212,6 +213,44 @@ func (p *proxy) heal() {
 		close(f.healed)
 	}
 	p.rules = nil
+}
+
+// troubles are what an engine may do at random: method, path and action.
+var troubles = [][]string{
+	{"POST", "/containers/create", "500"}, {"POST", "/containers/create", "lose"}, {"POST", "/containers/create", "late=1s"},
+	{"POST", "/start$", "500"}, {"POST", "/start$", "lose"}, {"POST", "/start$", "404-network"}, {"POST", "/attach$", "500"},
+	{"DELETE", "/containers/", "500"}, {"DELETE", "/containers/", "lose"}, {"DELETE", "/containers/", "late=2s"},
+	{"GET", "/images/", "500"}, {"GET", "/containers/json", "500"}, {"ANY", "/exec", "500"}, {"POST", "/containers/create", "hang"},
+}
+
+// misbehave does harm until stop: faults that strike once or twice, and now and then
+// an engine that is away for a moment.
+func (p *proxy) misbehave(seed uint64, stop <-chan struct{}) {
+	random := rand.New(rand.NewPCG(seed, 1))
+	pause := func(most int) bool {
+		select {
+		case <-time.After(time.Duration(1+random.IntN(most)) * time.Millisecond):
+			return true
+		case <-stop:
+			return false
+		}
+	}
+	for pause(1500) {
+		if random.IntN(10) == 0 {
+			p.down()
+			pause(1000)
+			if p.up() != nil {
+				return
+			}
+			continue
+		}
+		p.heal()
+		f, err := parseFault(append(troubles[random.IntN(len(troubles))], strconv.Itoa(1+random.IntN(2))))
+		if err != nil {
+			return
+		}
+		p.add(f)
+	}
 }
 
 type proxyKey struct{}

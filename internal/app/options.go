@@ -31,6 +31,9 @@ type dockerOptions struct {
 type fakeOptions struct {
 	CreateSec float64 `json:"create_sec" unit:"s" default:"0" doc:"how long a sandbox takes to start"`
 	ExecSec   float64 `json:"exec_sec" unit:"s" default:"0" doc:"how long a command takes at least"`
+
+	FaultPercent float64 `json:"fault_percent" unit:"%" default:"0" doc:"calls that misbehave at random"`
+	FaultSeed    int64   `json:"fault_seed" default:"0" doc:"makes them the same again"`
 }
 
 // providerOptions are the blocks that drivers decode, by type.

@@ -100,8 +100,12 @@ func openFake(_ *App, name string, c configs.Provider) (providers.Provider, erro
 	if err := c.Options.Decode(&o); err != nil {
 		return nil, fmt.Errorf("config.yaml: providers.%s.options: %w", name, err)
 	}
+	world := fake.NewWorld()
+	if o.FaultPercent > 0 {
+		world.Gamble(fake.Chance{Percent: o.FaultPercent, Seed: uint64(o.FaultSeed)})
+	}
 	return fake.New(fake.Options{
-		Name: name, CreateTime: time.Duration(o.CreateSec * float64(time.Second)), ExecTime: time.Duration(o.ExecSec * float64(time.Second)),
+		Name: name, World: world, CreateTime: time.Duration(o.CreateSec * float64(time.Second)), ExecTime: time.Duration(o.ExecSec * float64(time.Second)),
 	}), nil
 }
 

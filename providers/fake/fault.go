@@ -82,7 +82,7 @@ func (w *World) Inject(faults ...Fault) {
 func (w *World) Heal() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.faults = nil
+	w.faults, w.random = nil, nil
 }
 
 func (w *World) strike(op Op, subject string) Fault {
@@ -97,6 +97,9 @@ func (w *World) strike(op Op, subject string) Fault {
 		if hit.Op == "" && (f.Nth == 0 || f.Nth == f.calls) {
 			hit = f.Fault
 		}
+	}
+	if hit.Op == "" {
+		hit = w.mishap(op)
 	}
 	return hit
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"net"
 	"slices"
 	"strconv"
@@ -33,6 +34,8 @@ type World struct {
 	snapshots map[string]*image
 	hosts     map[string]func(net.Conn)
 	faults    []*armed
+	chance    Chance
+	random    *rand.Rand // nil is no chance
 	lastID    int
 }
 
