@@ -9,7 +9,7 @@ import (
 
 // gcPercent makes the heap grow less than Go's default between collections: a job
 // keeps little and passes much.
-const gcPercent = 25
+const gcPercent = 20
 
 func main() {
 	if os.Getenv("GOGC") == "" {
