@@ -1,6 +1,7 @@
 package results
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"io/fs"
@@ -8,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -133,8 +135,8 @@ func TestReadTrials(t *testing.T) {
 	}
 }
 
-// What json understands, members must see the same way; what it does not, they may
-// pass over, but must not fall over.
+// What json understands, members must see the same way, halves of characters apart;
+// what it does not, they may pass over, but must not fall over.
 func FuzzMembers(f *testing.F) {
 	for _, s := range []string{ours, `{}`, ` { "a" : -1e5 , "b\"" : [ "\\" , {} ] } `, `{"a":1,}`, `{"a"}`, `[1]`, `{"a":"`, `{"a":1}}`, `{"":null}`, ``} {
 		f.Add([]byte(s))
@@ -146,18 +148,14 @@ func FuzzMembers(f *testing.F) {
 			return nil
 		})
 		var want map[string]json.RawMessage
-		if json.Unmarshal(b, &want) != nil || want == nil {
+		if !utf8.Valid(b) || bytes.Contains(b, []byte(`\ud`)) || bytes.Contains(b, []byte(`\uD`)) || json.Unmarshal(b, &want) != nil || want == nil {
 			return
 		}
 		if err != nil {
 			t.Fatalf("%q: %v", b, err)
 		}
 		for key, value := range got {
-			var plain string
-			if json.Unmarshal([]byte(`"`+key+`"`), &plain) != nil {
-				t.Fatalf("key %q", key)
-			}
-			if w, ok := want[plain]; !ok || len(got) == len(want) && string(w) != value {
+			if w, ok := want[key]; !ok || len(got) == len(want) && string(w) != value {
 				t.Errorf("%q: %q is %q, want %q", b, key, value, w)
 			}
 		}
