@@ -20,7 +20,7 @@ import (
 // sweepLimit bounds the sweep before a job, sweepParallel the removals at once.
 const (
 	sweepLimit    = 2 * time.Minute
-	sweepParallel = 8
+	sweepParallel = 16
 )
 
 // Leftover is a resource whose owner is dead, or whose time is over.

@@ -62,6 +62,7 @@ var benches = []bench{
 	{"parallel", benchParallel},
 	{"session", benchSession},
 	{"teardown", benchTeardown},
+	{"sweep", benchSweep},
 	{"queue", benchQueue},
 	{"large-job", benchLargeJob},
 	{"view", benchView},
