@@ -10,6 +10,7 @@ import (
 
 	"harborgate/scheduler"
 	"harborgate/trials"
+	"harborgate/trials/results"
 )
 
 const (
@@ -153,7 +154,7 @@ func (j *Job) working(ctx context.Context) error {
 	if err := CheckProvider(ctx, j.provider); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(j.Dir, ".room-*")
+	f, err := os.CreateTemp(j.Dir, "."+results.RoomFile+".*")
 	if err != nil {
 		return err
 	}

@@ -3,10 +3,13 @@
 package atomicfile
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 )
 
 // Write replaces the file at path: temporary file beside it, fsync, rename,
@@ -50,6 +53,23 @@ func WriteFrom(path string, mode os.FileMode, fill func(io.Writer) error) (err e
 		return err
 	}
 	return syncDir(dir)
+}
+
+// Clean removes what writers of files of a directory left that were killed. Nobody
+// may be writing these files meanwhile.
+func Clean(dir string, names ...string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return fmt.Errorf("clean up after writers in %s: %w", dir, err)
+	}
+	var errs []error
+	for _, e := range entries {
+		half := func(name string) bool { return strings.HasPrefix(e.Name(), "."+name+".") }
+		if e.Type().IsRegular() && slices.ContainsFunc(names, half) {
+			errs = append(errs, os.Remove(filepath.Join(dir, e.Name())))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 func syncDir(dir string) error {

@@ -107,3 +107,24 @@ func TestReadersSeeWholeFiles(t *testing.T) {
 	})
 	wg.Wait()
 }
+
+func TestClean(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	left := []string{"result.json", ".result.json", ".result.jsonx.1", ".other.json.1"}
+	for _, name := range append([]string{".result.json.1", ".result.json.23"}, left...) {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := Clean(dir, "config.json", "result.json"); err != nil {
+		t.Fatal(err)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) != len(left) {
+		t.Errorf("left %v %v, want %v", entries, err, left)
+	}
+	if err := Clean(filepath.Join(dir, "none"), "result.json"); err == nil {
+		t.Error("a directory that is not there was cleaned")
+	}
+}

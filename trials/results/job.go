@@ -65,6 +65,9 @@ func OpenJob(dir string) (*Job, error) {
 	if err == nil {
 		err = os.WriteFile(j.lock.Path(), b, 0o644)
 	}
+	if err == nil {
+		err = atomicfile.Clean(dir, ConfigFile, LockFile, ResultFile, RoomFile)
+	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("lock job %s: %w", dir, err), j.Close())
 	}

@@ -35,6 +35,7 @@ const (
 	EventsFile    = "events.jsonl"
 	ExceptionFile = "exception.txt"
 	TriesDir      = "tries"
+	RoomFile      = "room" // never seen: written to find out whether there is room
 )
 
 // Limits bound what a trial may leave on disk.
