@@ -71,8 +71,8 @@ bench: build ## Measure against the goals; fails when one is missed
 	go run ./internal/bench
 
 .PHONY: soak
-soak: build ## Run many trials for a long time and look for leaks
-	HARBOR_SOAK=1 go test -timeout 0 -count 1 -run Soak -v ./e2e
+soak: build ## Run many trials through faults and kills and look for leaks (HARBOR_SOAK_SEED repeats one)
+	HARBOR_SOAK=1 go test -timeout 0 -count 1 -run 'Soak|Kill' -v ./e2e
 
 ##@ Work
 
