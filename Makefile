@@ -39,8 +39,9 @@ test: build ## Format, vet, lint, and all tests with the race detector (at most 
 
 .PHONY: test-full
 test-full: export HARBOR_TEST_FULL = 1
-test-full: test ## The same with slow tests, fuzzing, an old engine and a fresh machine (at most an hour)
+test-full: test ## The same with slow tests, fuzzing, an old engine, a fresh machine and Harbor itself (at most an hour)
 	@scripts/fresh-machine.sh
+	@scripts/harbor-peer.sh
 	@$(MAKE) fuzz
 	@scripts/old-engine.sh bash -c 'go test -race -timeout 20m -count 1 ./providers/docker/... && scripts/demo.sh'
 
