@@ -9,10 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/docker/cli/cli/config"
 	bkclient "github.com/moby/buildkit/client"
 	"github.com/moby/buildkit/session"
-	"github.com/moby/buildkit/session/auth/authprovider"
 	"github.com/moby/buildkit/util/progress/progressui"
 	"github.com/tonistiigi/fsutil"
 	"golang.org/x/sync/errgroup"
@@ -138,13 +136,6 @@ func solveOpt(b providers.Build, ownFrontend bool) (bkclient.SolveOpt, error) {
 		FrontendAttrs: attrs,
 		Session:       []session.Attachable{registryLogins()},
 	}, nil
-}
-
-// registryLogins answers BuildKit's questions with the user's docker logins.
-func registryLogins() session.Attachable {
-	return authprovider.NewDockerAuthProvider(authprovider.DockerAuthProviderConfig{
-		AuthConfigProvider: authprovider.LoadAuthConfig(config.LoadDefaultConfigFile(io.Discard)),
-	})
 }
 
 // tailBuffer keeps the last max bytes.

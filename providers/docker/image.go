@@ -79,7 +79,7 @@ func (p *Provider) PullImage(ctx context.Context, ref string, progress io.Writer
 	if err == nil || !providers.Is(err, providers.KindNotFound) || strings.HasPrefix(ref, idPrefix) {
 		return c.Image, err
 	}
-	auth, err := registryAuth(ref)
+	auth, err := registryAuth(ctx, ref)
 	if err != nil {
 		return providers.Image{}, p.fail("pull", ref, err)
 	}
