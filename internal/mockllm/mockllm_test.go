@@ -18,7 +18,13 @@ func start(t *testing.T) (*Server, *httptest.Server) {
 	return m, s
 }
 
-func post(t *testing.T, s *httptest.Server, path, body string) (*http.Response, string, error) {
+// head is what comes before an answer's body.
+type head struct {
+	StatusCode int
+	Header     http.Header
+}
+
+func post(t *testing.T, s *httptest.Server, path, body string) (head, string, error) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL+path, strings.NewReader(body))
 	if err != nil {
@@ -26,11 +32,11 @@ func post(t *testing.T, s *httptest.Server, path, body string) (*http.Response, 
 	}
 	resp, err := s.Client().Do(req)
 	if err != nil {
-		return nil, "", err
+		return head{}, "", err
 	}
 	defer resp.Body.Close()
 	b, err := io.ReadAll(resp.Body)
-	return resp, string(b), err
+	return head{resp.StatusCode, resp.Header}, string(b), err
 }
 
 // Each format: where it is, how a request without and with a tool result looks,
