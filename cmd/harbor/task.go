@@ -78,7 +78,7 @@ func checkTasks(c *cobra.Command, e *env, paths []string) error {
 		fmt.Fprintf(e.out, "%s: %s\n", p.Severity, p)
 	}
 	warnings := len(all.Least(tasks.SeverityWarning)) - bad
-	fmt.Fprintf(e.out, "%d errors, %d warnings\n", bad, warnings)
+	fmt.Fprintf(e.out, "%s, %s\n", plural(bad, "error"), plural(warnings, "warning"))
 	return errorsToCode(nil, bad)
 }
 
