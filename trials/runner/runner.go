@@ -134,10 +134,11 @@ func (x *run) lifecycle(ctx context.Context) *trials.Failure {
 
 // run is one try under way. One goroutine uses it.
 type run struct {
-	r   *Runner
-	t   *Try
-	res *trials.Result
-	log *slog.Logger
+	r     *Runner
+	t     *Try
+	begun time.Time
+	res   *trials.Result
+	log   *slog.Logger
 
 	limits      trials.Timeouts
 	instruction string
@@ -164,12 +165,12 @@ type run struct {
 }
 
 func (r *Runner) begin(t *Try) *run {
-	x := &run{r: r, t: t, streamed: &streamed{sink: t.Sink}}
+	x := &run{r: r, t: t, begun: time.Now(), streamed: &streamed{sink: t.Sink}}
 	x.log = t.Sink.Logger(r.opt.Logger)
 	x.res = &trials.Result{
 		SchemaVersion: trials.ResultSchema, ID: t.ID, TrialName: t.Config.TrialName, TrialURI: t.Sink.URI(),
 		TaskID: taskID(t.Config.Task), Source: t.Config.Task.Source, TaskChecksum: t.TaskChecksum,
-		Config: t.Config, TaskName: t.Config.Task.Reference(), StartedAt: trials.At(time.Now()),
+		Config: t.Config, TaskName: t.Config.Task.Reference(), StartedAt: trials.At(x.begun),
 		AgentInfo: agents.InfoOf(t.Config.Agent),
 		Harborgate: &trials.Extra{
 			Provider: r.opt.Provider.Info().Name, Attempt: t.Attempt, Try: t.Number, WaitSec: seconds(t.Waited),
@@ -223,7 +224,7 @@ func (x *run) fail(f *trials.Failure) {
 	f.Message = string(x.secrets.Bytes([]byte(f.Message)))
 	f.Detail = string(x.secrets.Bytes([]byte(f.Detail)))
 	policy := trials.PolicyOf(f.Exception, x.t.Config.OverrideErrorPolicy)
-	info := f.Info(trials.At(time.Now()), policy)
+	info := f.Info(x.now(), policy)
 	if o, ok := x.t.Config.OverrideErrorPolicy[f.Exception]; ok {
 		info.PolicyOverride = &o
 	}
@@ -247,11 +248,15 @@ func (x *run) note(code, message string) {
 	x.emit(trials.EventNote, map[string]string{"code": code, "message": message})
 }
 
+// now is the time of a try: the host's when it began, and from then on what passed.
+// A clock that is set meanwhile makes no phase longer, and none end before it began.
+func (x *run) now() *trials.Time { return trials.At(x.begun.Add(time.Since(x.begun))) }
+
 // finish writes the result, durable before anybody learns of it.
 func (x *run) finish() {
 	x.res.RewardValid = x.res.VerifierResult != nil && len(x.res.VerifierResult.Rewards) > 0 &&
 		(x.res.ExceptionInfo == nil || x.res.ExceptionInfo.Policy.HasValidReward)
-	x.res.FinishedAt = trials.At(time.Now())
+	x.res.FinishedAt = x.now()
 	if err := x.t.Sink.Finish(x.res); err != nil {
 		x.fail(trials.NewFailure(trials.PhaseTeardown, trials.HostCause(err), "", "the result could not be written: "+err.Error()))
 		x.res.RewardValid = false
@@ -276,14 +281,14 @@ func (x *run) emit(t trials.EventType, data any) {
 // phase runs f as a phase: under its limit, with its timing and events.
 func (x *run) phase(ctx context.Context, p trials.Phase, timing **trials.Timing, limit trials.Limit, f func(context.Context) error) *trials.Failure {
 	begun := time.Now()
-	*timing = &trials.Timing{StartedAt: trials.At(begun)}
+	*timing = &trials.Timing{StartedAt: x.now()}
 	x.emit(trials.EventPhaseStart, map[string]any{"phase": p})
 	x.log.Info("phase started", "phase", p)
 	ctx, cancel := withLimit(ctx, p, limit)
 	defer cancel()
 	err := f(ctx)
 	fail := x.explain(ctx, p, time.Since(begun), err)
-	(*timing).FinishedAt = trials.At(time.Now())
+	(*timing).FinishedAt = x.now()
 	data := map[string]any{"phase": p, "dur_ms": time.Since(begun).Milliseconds()}
 	if fail != nil {
 		data["error"] = fail.Exception

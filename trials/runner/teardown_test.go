@@ -96,3 +96,21 @@ func TestCancelledTryDoesNotWaitForAProviderThatIsDeaf(t *testing.T) {
 		})
 	}
 }
+
+// A try's moments are those of its beginning and of what passed since, so they stand
+// in order and add up, whatever somebody does to the clock meanwhile.
+func TestTimesOfATryAddUp(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		res := newRig(t, nil).command("sleep 30").run(t.Context())
+		at := res.StartedAt.Time
+		for _, p := range []*trials.Timing{res.EnvironmentSetup, res.AgentSetup, res.AgentExecution, res.Verifier} {
+			if p.StartedAt.Before(at) || p.FinishedAt.Before(p.StartedAt.Time) {
+				t.Errorf("%v to %v begins before %v", p.StartedAt, p.FinishedAt, at)
+			}
+			at = p.FinishedAt.Time
+		}
+		if took := res.AgentExecution.Duration(); took != 30*time.Second || res.FinishedAt.Before(at) {
+			t.Errorf("the agent took %s, the end is at %v", took, res.FinishedAt)
+		}
+	})
+}
