@@ -171,6 +171,12 @@ type ImageBuilder interface {
 	RemoveImage(ctx context.Context, id string) error
 }
 
+// ImageLister finds images by labels, those in use too. A value of "" asks only
+// that the label is there.
+type ImageLister interface {
+	ListImages(ctx context.Context, labels map[string]string) ([]Image, error)
+}
+
 // Build is what BuildImage builds.
 type Build struct {
 	ContextDir string            // directory on this host

@@ -20,11 +20,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"time"
 
@@ -327,51 +325,6 @@ func (s *Store) drop(key Key) {
 		_ = h.lock.Unlock() // the lock goes with the file descriptor
 		delete(s.holds, key)
 	}
-}
-
-// List returns all records.
-func (s *Store) List() ([]Record, error) {
-	entries, err := os.ReadDir(s.dir)
-	if err != nil {
-		return nil, fmt.Errorf("list snapshots: %w", err)
-	}
-	var out []Record
-	for _, e := range entries {
-		key, ok := strings.CutSuffix(e.Name(), ".json")
-		if !ok {
-			continue
-		}
-		rec, err := s.read(Key(key))
-		if err != nil {
-			s.log.Warn("snapshot record is unreadable", "key", key, "error", err)
-			continue
-		}
-		out = append(out, rec)
-	}
-	return out, nil
-}
-
-// Remove removes an image that no process uses, by means of remove, and its
-// record. It reports false when the image is in use.
-func (s *Store) Remove(ctx context.Context, rec Record, remove func(ctx context.Context, id string) error) (bool, error) {
-	use := flock.New(s.path(rec.Key, ".use"))
-	ok, err := use.TryLock()
-	if err != nil || !ok {
-		return false, err
-	}
-	defer func() { _ = use.Unlock() }()
-	if err := remove(ctx, rec.ID); err != nil {
-		if providers.Is(err, providers.KindDenied) {
-			return false, nil
-		}
-		return false, fmt.Errorf("remove snapshot %s: %w", rec.Key, err)
-	}
-	for _, ext := range []string{".json", ".log"} {
-		if err := os.Remove(s.path(rec.Key, ext)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return true, fmt.Errorf("remove snapshot %s: %w", rec.Key, err)
-		}
-	}
-	return true, nil
 }
 
 // LogPath is where the build log of a key is.

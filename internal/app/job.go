@@ -111,7 +111,7 @@ func (j *Job) open(set Settings) (err error) {
 	if j.store, err = j.app.snapshotStore(j.provider.Info().Name); err != nil {
 		return err
 	}
-	j.images = runner.NewImages(j.provider, j.store)
+	j.images = runner.NewImages(j.provider, j.store, j.app.owner.Host)
 	j.images.OnStep = func(key snapshots.Key, done, of int) {
 		j.Events.Tell(trials.NewEvent(trials.EventBuildProgress, "", 0, 0, map[string]any{"key": key, "done": done, "of": of}))
 	}

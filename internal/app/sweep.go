@@ -13,8 +13,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"harborgate/providers"
-	"harborgate/snapshots"
-	"harborgate/trials/runner"
 )
 
 // sweepLimit bounds the sweep before a job, sweepParallel the removals at once.
@@ -133,39 +131,4 @@ func removeStray(dir string) error {
 		return nil
 	}
 	return err
-}
-
-// RemoveImages removes images that harbor built at a provider and that no process
-// of this host uses; dry only lists them.
-func (a *App) RemoveImages(ctx context.Context, p providers.Provider, dry bool) ([]snapshots.Record, error) {
-	builder, ok := providers.As[providers.ImageBuilder](p)
-	if !ok {
-		return nil, nil
-	}
-	store, err := a.snapshotStore(p.Info().Name)
-	if err != nil {
-		return nil, err
-	}
-	all, err := store.List()
-	var gone []snapshots.Record
-	errs := []error{err}
-	for _, rec := range all {
-		img, err := builder.InspectImage(ctx, rec.ID)
-		if err == nil && !runner.BuiltHere(img, rec.Key) {
-			continue // only pulled: it is the user's
-		}
-		if err != nil && !providers.Is(err, providers.KindNotFound) {
-			errs = append(errs, err)
-			continue
-		}
-		removed := true
-		if !dry {
-			removed, err = store.Remove(ctx, rec, builder.RemoveImage)
-			errs = append(errs, err)
-		}
-		if removed {
-			gone = append(gone, rec)
-		}
-	}
-	return gone, errors.Join(errs...)
 }

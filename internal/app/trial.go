@@ -56,7 +56,7 @@ func (a *App) RunTrial(ctx context.Context, cfg trials.TrialConfig, p providers.
 	if try.Source, err = t.source(); err != nil {
 		return nil, fmt.Errorf("trial %s: %w", cfg.TrialName, err)
 	}
-	r := a.newRunner(p, runner.NewImages(p, store), log, set, a.log, nil)
+	r := a.newRunner(p, runner.NewImages(p, store, a.owner.Host), log, set, a.log, nil)
 	defer r.Wait()
 	return r.Run(ctx, try), nil
 }

@@ -121,6 +121,19 @@ func followPull(body io.ReadCloser, ref string, progress io.Writer) error {
 	}
 }
 
+// ListImages finds images that carry labels, with their tags or without.
+func (p *Provider) ListImages(ctx context.Context, labels map[string]string) ([]providers.Image, error) {
+	all, err := p.engine.ImageList(ctx, image.ListOptions{Filters: labelFilter(labels)})
+	if err != nil {
+		return nil, p.fail("list images", "", err)
+	}
+	out := make([]providers.Image, len(all))
+	for i, img := range all {
+		out[i] = providers.Image{ID: img.ID, OS: "linux", Labels: img.Labels, Bytes: img.Size}
+	}
+	return out, nil
+}
+
 // RemoveImage removes an image by id, tags included.
 func (p *Provider) RemoveImage(ctx context.Context, id string) error {
 	p.configs.Remove(id)

@@ -22,14 +22,8 @@ const (
 // List returns containers, networks and volumes that carry our labels.
 func (p *Provider) List(ctx context.Context, sel providers.Selector) ([]providers.Resource, error) {
 	// An unlabelled resource is never ours, whatever the selector asks.
-	args := filters.NewArgs(filters.Arg("label", providers.LabelOwner))
-	for k, v := range sel.Labels {
-		if v == "" {
-			args.Add("label", k)
-		} else {
-			args.Add("label", k+"="+v)
-		}
-	}
+	args := labelFilter(sel.Labels)
+	args.Add("label", providers.LabelOwner)
 	var out []providers.Resource
 	containers, err := p.engine.ContainerList(ctx, container.ListOptions{All: true, Filters: args})
 	if err != nil {
@@ -67,6 +61,18 @@ func (p *Provider) List(ctx context.Context, sel providers.Selector) ([]provider
 		})
 	}
 	return matching(out, sel), nil
+}
+
+func labelFilter(labels map[string]string) filters.Args {
+	args := filters.NewArgs()
+	for k, v := range labels {
+		if v == "" {
+			args.Add("label", k)
+		} else {
+			args.Add("label", k+"="+v)
+		}
+	}
+	return args
 }
 
 func matching(all []providers.Resource, sel providers.Selector) []providers.Resource {

@@ -26,6 +26,7 @@ import (
 type Images struct {
 	builder  providers.ImageBuilder
 	provider string // type
+	host     string // that keeps the store; on the images, so that none is forgotten
 	store    *snapshots.Store
 
 	// OnStep is told how far a build is; nil is nobody. Set it before the first use.
@@ -34,15 +35,22 @@ type Images struct {
 	digests sync.Map // context directory → func() (string, error), computed once
 }
 
-// NewImages returns nil images for a provider that has none; Need says so.
-func NewImages(p providers.Provider, store *snapshots.Store) *Images {
+// NewImages returns nil images for a provider that has none; Need says so. host is
+// the id of the host that keeps the store.
+func NewImages(p providers.Provider, store *snapshots.Store, host string) *Images {
 	b, _ := providers.As[providers.ImageBuilder](p)
-	return &Images{builder: b, provider: p.Info().Type, store: store}
+	return &Images{builder: b, provider: p.Info().Type, store: store, host: host}
 }
 
 // imageLabel is on images that we build. Containers carry other keys, so that a
 // sweep for the one never finds the other.
 const imageLabel = "harborgate.image.key"
+
+// ImageHostLabel names the host whose store has the image, or had it.
+const ImageHostLabel = "harborgate.image.host"
+
+// BuiltKey is the key under which an image was built here, "" when it was not.
+func BuiltKey(img providers.Image) snapshots.Key { return snapshots.Key(img.Labels[imageLabel]) }
 
 // Needed lists the images of a trial: its environment and, when verification is
 // separate, the verifier's. try sets failed builds apart.
@@ -124,7 +132,7 @@ func (im *Images) build(task *tasks.Task, title, dir string, c trials.TrialConfi
 		Build: func(ctx context.Context, log io.Writer) (providers.Image, error) {
 			begun := time.Now()
 			img, err := im.builder.BuildImage(ctx, providers.Build{
-				ContextDir: dir, Tag: tag(title, key), Labels: map[string]string{imageLabel: string(key)},
+				ContextDir: dir, Tag: tag(title, key), Labels: map[string]string{imageLabel: string(key), ImageHostLabel: im.host},
 				NoCache: c.Environment.ForceBuild, Progress: im.steps(key, log),
 			})
 			if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {

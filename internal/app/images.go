@@ -1,0 +1,79 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"harborgate/providers"
+	"harborgate/snapshots"
+	"harborgate/trials/runner"
+)
+
+// RemoveImages removes images that harbor built at a provider and that no process
+// of this host uses; dry only lists them.
+func (a *App) RemoveImages(ctx context.Context, p providers.Provider, dry bool) ([]snapshots.Record, error) {
+	builder, ok := providers.As[providers.ImageBuilder](p)
+	if !ok {
+		return nil, nil
+	}
+	store, err := a.snapshotStore(p.Info().Name)
+	if err != nil {
+		return nil, err
+	}
+	all, err := store.List()
+	var gone []snapshots.Record
+	errs := []error{err}
+	for _, rec := range all {
+		img, err := builder.InspectImage(ctx, rec.ID)
+		if err == nil && !runner.BuiltHere(img, rec.Key) {
+			continue // only pulled: it is the user's
+		}
+		if err != nil && !providers.Is(err, providers.KindNotFound) {
+			errs = append(errs, err)
+			continue
+		}
+		removed := true
+		if !dry {
+			removed, err = store.Remove(ctx, rec, builder.RemoveImage)
+			errs = append(errs, err)
+		}
+		if removed {
+			gone = append(gone, rec)
+		}
+	}
+	unknown, err := a.removeUnknown(ctx, p, store, all, dry)
+	return append(gone, unknown...), errors.Join(append(errs, err)...)
+}
+
+// removeUnknown removes images that this host built and has no record of: their
+// process died too early, or their task has changed since.
+func (a *App) removeUnknown(ctx context.Context, p providers.Provider, store *snapshots.Store, known []snapshots.Record, dry bool) ([]snapshots.Record, error) {
+	lister, ok := providers.As[providers.ImageLister](p)
+	builder, builds := providers.As[providers.ImageBuilder](p)
+	if !ok || !builds {
+		return nil, nil
+	}
+	found, err := lister.ListImages(ctx, map[string]string{runner.ImageHostLabel: a.owner.Host})
+	if err != nil {
+		return nil, err
+	}
+	var gone []snapshots.Record
+	var errs []error
+	for _, img := range found {
+		rec := snapshots.Record{Key: runner.BuiltKey(img), ID: img.ID, Title: "image without a record", Bytes: img.Bytes}
+		is := func(k snapshots.Record) bool { return k.ID == rec.ID }
+		if rec.Key == "" || slices.ContainsFunc(known, is) {
+			continue
+		}
+		removed := true
+		if !dry {
+			removed, err = store.RemoveUnknown(ctx, rec.Key, rec.ID, builder.RemoveImage)
+			errs = append(errs, err)
+		}
+		if removed {
+			gone = append(gone, rec)
+		}
+	}
+	return gone, errors.Join(errs...)
+}

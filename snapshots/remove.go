@@ -1,0 +1,81 @@
+package snapshots
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/gofrs/flock"
+
+	"harborgate/providers"
+)
+
+// List returns all records.
+func (s *Store) List() ([]Record, error) {
+	entries, err := os.ReadDir(s.dir)
+	if err != nil {
+		return nil, fmt.Errorf("list snapshots: %w", err)
+	}
+	var out []Record
+	for _, e := range entries {
+		key, ok := strings.CutSuffix(e.Name(), ".json")
+		if !ok {
+			continue
+		}
+		rec, err := s.read(Key(key))
+		if err != nil {
+			s.log.Warn("snapshot record is unreadable", "key", key, "error", err)
+			continue
+		}
+		out = append(out, rec)
+	}
+	return out, nil
+}
+
+// Remove removes an image that no process uses, by means of remove, and its
+// record. It reports false when the image is in use.
+func (s *Store) Remove(ctx context.Context, rec Record, remove func(ctx context.Context, id string) error) (bool, error) {
+	use := flock.New(s.path(rec.Key, ".use"))
+	ok, err := use.TryLock()
+	if err != nil || !ok {
+		return false, err
+	}
+	defer func() { _ = use.Unlock() }()
+	if err := remove(ctx, rec.ID); err != nil {
+		if providers.Is(err, providers.KindDenied) {
+			return false, nil
+		}
+		return false, fmt.Errorf("remove snapshot %s: %w", rec.Key, err)
+	}
+	for _, ext := range []string{".json", ".log"} {
+		if err := os.Remove(s.path(rec.Key, ext)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return true, fmt.Errorf("remove snapshot %s: %w", rec.Key, err)
+		}
+	}
+	return true, nil
+}
+
+// RemoveUnknown removes an image of a key that the store has no record of, or has
+// another one for: of a build whose process died before it wrote it down, or of an
+// earlier one. It reports false when the key is in use or the image is known.
+func (s *Store) RemoveUnknown(ctx context.Context, key Key, id string, remove func(ctx context.Context, id string) error) (bool, error) {
+	use := flock.New(s.path(key, ".use"))
+	ok, err := use.TryLock()
+	if err != nil || !ok {
+		return false, err
+	}
+	defer func() { _ = use.Unlock() }()
+	if rec, err := s.read(key); err == nil && rec.ID == id {
+		return false, nil
+	}
+	if err := remove(ctx, id); err != nil {
+		if providers.Is(err, providers.KindDenied) {
+			return false, nil
+		}
+		return false, fmt.Errorf("remove image %s: %w", id, err)
+	}
+	return true, nil
+}
