@@ -19,12 +19,22 @@ import (
 	"harborgate/trials"
 )
 
+// file is what is needed of one.
+type file interface {
+	io.WriteCloser
+	io.Seeker
+	Truncate(size int64) error
+}
+
 // Log is an open events.jsonl. Safe for concurrent use.
 type Log struct {
 	mu   sync.Mutex // guards all below
-	f    *os.File
-	seq  int64
-	err  error // the first that happened; the log goes on for listeners
+	f    file
+	seq  int64 // of the last line
+	end  int64 // where it ends
+	lost int   // events since then that could not be written
+	err  error // the first that nobody was told of; the log goes on for listeners
+	torn bool  // the file ends with a part of a line, so nothing more goes into it
 	subs map[chan trials.Event]bool
 }
 
@@ -45,7 +55,7 @@ func Open(path string) (*Log, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open events %s: %w", path, err), f.Close())
 	}
-	return &Log{f: f, seq: seq, subs: map[chan trials.Event]bool{}}, nil
+	return &Log{f: f, seq: seq, end: end, subs: map[chan trials.Event]bool{}}, nil
 }
 
 // scan returns the number of the last whole line and where it ends.
@@ -65,22 +75,50 @@ func scan(f *os.File) (seq, end int64, err error) {
 	return last.Seq, end, nil
 }
 
-// Emit numbers, stores and distributes an event.
+// Emit numbers, stores and distributes an event. One that cannot be written is lost
+// to the file; when there is room again, a note says how many were.
 func (l *Log) Emit(e trials.Event) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.seq++
-	e.V, e.Seq, e.Time = trials.EventVersion, l.seq, time.Now().UTC()
-	if l.f != nil && l.err == nil { // behind a line that was cut off, none could be read
-		b, err := json.Marshal(e)
-		if err == nil {
-			_, err = l.f.Write(append(b, '\n'))
-		}
-		if err != nil {
-			l.err = fmt.Errorf("write events: %w", err)
-		}
+	if l.lost > 0 && l.store(trials.NewEvent(trials.EventNote, "", 0, 0, map[string]string{
+		"code": "events_lost", "message": fmt.Sprintf("%d events before this one could not be written", l.lost),
+	})).V != 0 {
+		l.lost, l.err = 0, nil // the file says it
 	}
-	l.tell(e)
+	stored := l.store(e)
+	if stored.V == 0 {
+		l.lost++
+		stored = e
+		stored.V, stored.Seq, stored.Time = trials.EventVersion, l.seq+1, time.Now().UTC()
+	}
+	l.tell(stored)
+}
+
+// store writes an event as the next line, and returns it as it was written; without
+// a version it was not. mu is held.
+func (l *Log) store(e trials.Event) trials.Event {
+	if l.f == nil || l.torn {
+		return trials.Event{}
+	}
+	e.V, e.Seq, e.Time = trials.EventVersion, l.seq+1, time.Now().UTC()
+	b, err := json.Marshal(e)
+	if err == nil {
+		_, err = l.f.Write(append(b, '\n'))
+	}
+	if err == nil {
+		l.seq, l.end = e.Seq, l.end+int64(len(b))+1
+		return e
+	}
+	if l.err == nil {
+		l.err = fmt.Errorf("write events: %w", err)
+	}
+	// Behind a line that was cut off, none could be read.
+	if err := l.f.Truncate(l.end); err != nil {
+		l.torn = true
+	} else if _, err := l.f.Seek(l.end, io.SeekStart); err != nil {
+		l.torn = true
+	}
+	return trials.Event{}
 }
 
 // Tell distributes an event that is not worth a line in the file.
