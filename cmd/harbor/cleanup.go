@@ -1,12 +1,15 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"harborgate/internal/app"
+	"harborgate/providers"
 )
 
 func newCleanupCommand(e *env) *cobra.Command {
@@ -36,38 +39,72 @@ type cleaned struct {
 }
 
 func cleanup(c *cobra.Command, e *env, a *app.App, names []string, dry, images bool) error {
-	ctx := c.Context()
-	out := []cleaned{}
-	var errs []error
+	s := &cleaning{App: a, dry: dry, out: []cleaned{}}
+	late := !dry && a.Unburied()
 	for _, name := range names {
-		p, err := a.Provider(name)
-		if err == nil {
-			err = app.CheckProvider(ctx, p)
-		}
-		if err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		left, err := a.Leftovers(ctx, p)
-		errs = append(errs, err)
-		for _, l := range left {
-			out = append(out, cleaned{name, string(l.Kind), string(l.ID), l.Name, l.Why})
-		}
-		if !dry {
-			errs = append(errs, app.Remove(ctx, p, left))
-		}
-		if images {
-			gone, err := a.RemoveImages(ctx, p, dry)
-			errs = append(errs, err)
-			for _, rec := range gone {
-				out = append(out, cleaned{name, "image", rec.ID, rec.Title, "harbor built it and no trial uses it"})
-			}
-		}
+		s.clean(c.Context(), name, late, images)
 	}
-	if !dry && errors.Join(errs...) == nil {
-		errs = append(errs, a.Bury())
+	if !dry && errors.Join(s.errs...) == nil {
+		s.fail(a.Bury())
 	}
-	return errors.Join(report(e, out, dry), failedCleanup(errs))
+	return errors.Join(report(e, s.out, dry), failedCleanup(s.errs))
+}
+
+// cleaning is one run of harbor cleanup.
+type cleaning struct {
+	*app.App
+	dry  bool
+	out  []cleaned
+	errs []error
+}
+
+func (s *cleaning) fail(err error) { s.errs = append(s.errs, err) }
+
+// clean looks at a provider, and a second time for what comes late.
+func (s *cleaning) clean(ctx context.Context, name string, late, images bool) {
+	p, err := s.Provider(name)
+	if err == nil {
+		err = app.CheckProvider(ctx, p)
+	}
+	if err != nil {
+		s.fail(err)
+		return
+	}
+	s.leftovers(ctx, p, name)
+	if late {
+		pause(ctx, lateness)
+		s.leftovers(ctx, p, name)
+	}
+	if !images {
+		return
+	}
+	gone, err := s.RemoveImages(ctx, p, s.dry)
+	s.fail(err)
+	for _, rec := range gone {
+		s.out = append(s.out, cleaned{name, "image", rec.ID, rec.Title, "harbor built it and no trial uses it"})
+	}
+}
+
+func (s *cleaning) leftovers(ctx context.Context, p providers.Provider, name string) {
+	left, err := s.Leftovers(ctx, p)
+	s.fail(err)
+	for _, l := range left {
+		s.out = append(s.out, cleaned{name, string(l.Kind), string(l.ID), l.Name, l.Why})
+	}
+	if !s.dry {
+		s.fail(app.Remove(ctx, p, left))
+	}
+}
+
+// lateness is how long a provider gets to finish what a process asked for before it
+// was killed.
+const lateness = 2 * time.Second
+
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
 }
 
 func failedCleanup(errs []error) error {

@@ -14,6 +14,7 @@ import (
 	"harborgate/agents"
 	"harborgate/configs"
 	"harborgate/internal/app"
+	"harborgate/providers"
 	"harborgate/tasks"
 	"harborgate/trials"
 )
@@ -128,6 +129,7 @@ func (o *runOptions) job(ctx context.Context, a *app.App, cfg trials.JobConfig) 
 	}
 	defer func() { err = errors.Join(err, plan.Close()) }()
 	if done, err := o.settled(ctx, plan); done || err != nil {
+		o.sweepUnburied(ctx, a, cfg)
 		return err
 	}
 	if err := o.confirmVariables(plan); err != nil {
@@ -143,14 +145,35 @@ func (o *runOptions) job(ctx context.Context, a *app.App, cfg trials.JobConfig) 
 	if o.flags.dryRun {
 		return o.dryRun(plan, p.Info())
 	}
-	if err := a.Sweep(ctx, p); err != nil {
-		fmt.Fprintln(o.err, "harbor: leftovers of earlier runs could not be removed:", err)
-	}
+	late := a.Unburied()
+	o.sweep(ctx, a, p)
 	j, err := a.StartJob(plan, p, app.Settings{PassCredentials: o.flags.passCredentials})
 	if err != nil {
 		return codedError{exitNothing, err}
 	}
-	return o.watch(ctx, j)
+	err = o.watch(ctx, j)
+	if late && ctx.Err() == nil {
+		o.sweep(ctx, a, p)
+	}
+	return err
+}
+
+func (o *runOptions) sweep(ctx context.Context, a *app.App, p providers.Provider) {
+	if err := a.Sweep(ctx, p); err != nil {
+		fmt.Fprintln(o.err, "harbor: leftovers of earlier runs could not be removed:", printable(err.Error()))
+	}
+}
+
+// sweepUnburied removes what a killed process left although nothing is to run. That
+// the provider cannot be reached is no failure of a job that has ended.
+func (o *runOptions) sweepUnburied(ctx context.Context, a *app.App, cfg trials.JobConfig) {
+	if o.flags.dryRun || !a.Unburied() {
+		return
+	}
+	p, err := a.Provider(app.EnvironmentName(cfg.Environment))
+	if err == nil && app.CheckProvider(ctx, p) == nil {
+		o.sweep(ctx, a, p)
+	}
 }
 
 // plan finds what is to do, and holds a job that is there already.

@@ -105,6 +105,10 @@ func (a *App) Sweep(ctx context.Context, p providers.Provider) error {
 	return a.Bury()
 }
 
+// Unburied reports whether a process died since the last sweep. A provider may still
+// be making what such a process asked for last: one look is not enough then.
+func (a *App) Unburied() bool { return a.owner.Unburied() }
+
 // Bury forgets dead owners and removes what they left on this host's disk. Call it
 // when nothing of theirs is left at any provider.
 func (a *App) Bury() error {

@@ -14,6 +14,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -93,6 +94,14 @@ func (o *Owner) Temp() (string, error) {
 		return "", fmt.Errorf("make a directory for temporary files: %w", err)
 	}
 	return dir, nil
+}
+
+// Unburied reports whether an owner died that nobody has buried.
+func (o *Owner) Unburied() bool {
+	entries, err := os.ReadDir(o.dir)
+	return err == nil && slices.ContainsFunc(entries, func(e fs.DirEntry) bool {
+		return !strings.HasPrefix(e.Name(), unborn) && !o.Alive(e.Name())
+	})
 }
 
 // Bury forgets owners that are dead, with their temporary files. Call it after
