@@ -130,7 +130,7 @@ func TestHostileCompanionThatNeverEnds(t *testing.T) {
 	begin := time.Now()
 	_, err := s.Exec(ctx, providers.Command{Args: []string{"x"}, Stdout: onWrite(cancel)})
 	wantKind(t, err, providers.KindUnavailable, "not known whether")
-	if took := time.Since(begin); took > 5*time.Second {
+	if took := time.Since(begin); took > 20*time.Second {
 		t.Errorf("took %s", took)
 	}
 }
