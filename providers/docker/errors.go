@@ -9,6 +9,8 @@ import (
 
 	cerrdefs "github.com/containerd/errdefs"
 	"github.com/docker/docker/client"
+	"github.com/moby/buildkit/util/grpcerrors"
+	"google.golang.org/grpc/codes"
 
 	"harborgate/providers"
 )
@@ -49,6 +51,14 @@ var byText = []struct {
 	{"connection refused", providers.KindUnavailable},
 	{"context canceled", providers.KindUnavailable},
 	{"exec format error", providers.KindInvalid},
+}
+
+// byCode is for BuildKit, which speaks gRPC; all other codes are the build's own.
+var byCode = map[codes.Code]providers.Kind{
+	codes.Unavailable:       providers.KindUnavailable,
+	codes.Canceled:          providers.KindUnavailable,
+	codes.DeadlineExceeded:  providers.KindUnavailable,
+	codes.ResourceExhausted: providers.KindExhausted,
 }
 
 // foreign explains the failure of an image that is for another architecture than
@@ -92,6 +102,9 @@ func kindOf(err error) providers.Kind {
 		if row.is(err) {
 			return row.kind
 		}
+	}
+	if kind, ok := byCode[grpcerrors.Code(err)]; ok {
+		return kind
 	}
 	var ne net.Error
 	if errors.As(err, &ne) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) || strings.Contains(msg, "EOF") {

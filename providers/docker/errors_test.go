@@ -11,6 +11,8 @@ import (
 	"time"
 
 	cerrdefs "github.com/containerd/errdefs"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"harborgate/providers"
 )
@@ -109,6 +111,26 @@ func TestOlder(t *testing.T) {
 	}{{"1.40", "1.41", true}, {"1.41", "1.41", false}, {"1.5", "1.41", true}, {"1.100", "1.41", false}, {"0.99", "1.41", true}, {"2.0", "1.41", false}, {"", "1.41", false}, {"x", "1.41", false}} {
 		if got := older(c.a, c.b); got != c.want {
 			t.Errorf("%q older than %q: %v", c.a, c.b, got)
+		}
+	}
+}
+
+// TestBuildKitCodesHaveAKind: an engine that goes away during a build has not found
+// the Dockerfile wrong.
+func TestBuildKitCodesHaveAKind(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		err  error
+		kind providers.Kind
+	}{
+		{status.Error(codes.Unavailable, "connection error: dial unix: no such file"), providers.KindUnavailable},
+		{status.Error(codes.Canceled, "x"), providers.KindUnavailable},
+		{status.Error(codes.DeadlineExceeded, "x"), providers.KindUnavailable},
+		{status.Error(codes.ResourceExhausted, "x"), providers.KindExhausted},
+		{status.Error(codes.Unknown, "process did not complete successfully: exit code: 9"), providers.KindInternal},
+	} {
+		if got := kindOf(fmt.Errorf("failed to get status: %w", c.err)); got != c.kind {
+			t.Errorf("%v: %s, want %s", c.err, got, c.kind)
 		}
 	}
 }
