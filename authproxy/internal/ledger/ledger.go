@@ -1,0 +1,205 @@
+package ledger
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+)
+
+// Sum is what is counted. A zero field of a cap is no limit.
+type Sum struct {
+	Money    NanoUSD `json:"usd,omitempty"`
+	Tokens   int64   `json:"tokens,omitempty"`
+	Requests int64   `json:"requests,omitempty"`
+}
+
+func (s Sum) plus(o Sum) Sum {
+	return Sum{plus(s.Money, o.Money), s.Tokens + o.Tokens, s.Requests + o.Requests}
+}
+
+func (s Sum) minus(o Sum) Sum {
+	return Sum{s.Money - o.Money, s.Tokens - o.Tokens, s.Requests - o.Requests}
+}
+
+// IsZero reports whether nothing is counted, or limited.
+func (s Sum) IsZero() bool { return s == Sum{} }
+
+// Charge is an account with the most that it may hold.
+type Charge struct {
+	Account string // e.g. "trial/j1/t1": kind, then whose
+	Name    string // for humans, e.g. "trial"
+	Cap     Sum
+}
+
+// Exceeded says which budget does not hold a request.
+type Exceeded struct {
+	Name string
+	What string // "USD", "tokens" or "requests"
+	Cap  string
+}
+
+func (e *Exceeded) Error() string {
+	return fmt.Sprintf("the budget %s of %s %s is used up", e.Name, e.Cap, e.What)
+}
+
+// Balance is what an account has come to.
+type Balance struct {
+	Spent    Sum `json:"spent"`
+	Reserved Sum `json:"reserved"`
+}
+
+// ErrClosed is the error of a ledger that counts no more.
+var ErrClosed = errors.New("the ledger is closed")
+
+// Ledger keeps accounts. All that it says holds over a crash of the process, when
+// it has a journal: a reservation is written before Reserve returns, so what was
+// not settled by then counts as spent in full. It is safe for concurrent use.
+type Ledger struct {
+	mu       sync.Mutex
+	accounts map[string]*Balance
+	journal  *journal // nil keeps nothing
+	next     uint64
+	closed   bool
+}
+
+// New returns a ledger that forgets everything with the process.
+func New() *Ledger { return &Ledger{accounts: map[string]*Balance{}} }
+
+// Reservation is what one request may come to. Settle it once.
+type Reservation struct {
+	ledger   *Ledger
+	id       uint64
+	accounts []string
+	sum      Sum
+	once     sync.Once
+}
+
+// Reserve sets aside sum on every account, or on none. An *Exceeded says which one
+// is full; any other error means that nothing may be spent now.
+func (l *Ledger) Reserve(charges []Charge, sum Sum) (*Reservation, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return nil, ErrClosed
+	}
+	r := &Reservation{ledger: l, sum: sum}
+	for _, c := range charges {
+		b := l.accounts[c.Account]
+		if b == nil {
+			b = &Balance{}
+		}
+		if err := c.holds(b.Spent.plus(b.Reserved).plus(sum)); err != nil {
+			return nil, err
+		}
+		r.accounts = append(r.accounts, c.Account)
+	}
+	l.next++
+	r.id = l.next
+	if err := l.journal.write(entry{Reserve: r.id, Accounts: r.accounts, Sum: sum}); err != nil {
+		return nil, fmt.Errorf("write the ledger: %w", err)
+	}
+	for _, a := range r.accounts {
+		b := l.account(a)
+		b.Reserved = b.Reserved.plus(sum)
+	}
+	return r, nil
+}
+
+func (l *Ledger) account(name string) *Balance {
+	b := l.accounts[name]
+	if b == nil {
+		b = &Balance{}
+		l.accounts[name] = b
+	}
+	return b
+}
+
+// holds reports whether the charge's cap allows total.
+func (c Charge) holds(total Sum) error {
+	switch {
+	case c.Cap.Money > 0 && total.Money > c.Cap.Money:
+		return &Exceeded{c.Name, "USD", c.Cap.Money.String()}
+	case c.Cap.Tokens > 0 && total.Tokens > c.Cap.Tokens:
+		return &Exceeded{c.Name, "tokens", fmt.Sprint(c.Cap.Tokens)}
+	case c.Cap.Requests > 0 && total.Requests > c.Cap.Requests:
+		return &Exceeded{c.Name, "requests", fmt.Sprint(c.Cap.Requests)}
+	}
+	return nil
+}
+
+// Sum is what was reserved.
+func (r *Reservation) Sum() Sum { return r.sum }
+
+// Settle replaces the reservation by what was spent. Later calls do nothing. When
+// the journal cannot be written, the accounts are right until the process ends;
+// the next one counts the reservation.
+func (r *Reservation) Settle(spent Sum) error {
+	var err error
+	r.once.Do(func() { err = r.ledger.settle(r, spent) })
+	return err
+}
+
+func (l *Ledger) settle(r *Reservation, spent Sum) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, a := range r.accounts {
+		b := l.account(a)
+		b.Reserved = b.Reserved.minus(r.sum)
+		b.Spent = b.Spent.plus(spent)
+	}
+	if l.closed {
+		return ErrClosed
+	}
+	if err := l.journal.write(entry{Settle: r.id, Sum: spent}); err != nil {
+		return fmt.Errorf("write the ledger: %w", err)
+	}
+	return nil
+}
+
+// Balance returns what an account has come to.
+func (l *Ledger) Balance(account string) Balance {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if b := l.accounts[account]; b != nil {
+		return *b
+	}
+	return Balance{}
+}
+
+// Balances returns all accounts, by name.
+func (l *Ledger) Balances() map[string]Balance {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	out := make(map[string]Balance, len(l.accounts))
+	for name, b := range l.accounts {
+		out[name] = *b
+	}
+	return out
+}
+
+// Forget drops accounts of a kind that nobody charges any more, at the next start
+// from the journal as well. keep says which stay.
+func (l *Ledger) Forget(keep func(account string) bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	names := slices.Collect(maps.Keys(l.accounts))
+	for _, name := range names {
+		if l.accounts[name].Reserved.IsZero() && !keep(name) {
+			delete(l.accounts, name)
+		}
+	}
+}
+
+// Close writes the journal out and lets go of it. Open reservations count as spent
+// for whoever opens it next.
+func (l *Ledger) Close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return nil
+	}
+	l.closed = true
+	return l.journal.close()
+}
