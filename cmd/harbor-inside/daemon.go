@@ -78,14 +78,6 @@ func newDaemon(socket string) (*daemon, error) {
 	}, nil
 }
 
-// catchSignals takes the effect from the signals that end or stop a process. They
-// are not ignored, because children inherit that. The last four the runtime leaves
-// as it finds them, and whatever started the engine may ignore them.
-func catchSignals() {
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE, syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT,
-		syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU, syscall.SIGCONT)
-}
-
 // trimAfter is how long after the last start what starting took is returned.
 const trimAfter = 2 * time.Second
 

@@ -49,11 +49,17 @@ func TestExecStatusAndOutput(t *testing.T) {
 }
 
 // Whoever started the engine may ignore signals, and a container inherits that: a
-// server that is started without job control is born with SIGTSTP ignored.
+// server that is started without job control is born with SIGTSTP ignored, and one
+// that make starts, with the two signals of the C library.
 func TestIgnoredSignalsOfTheEngineReachNoCommand(t *testing.T) {
 	t.Parallel()
+	makefile := filepath.Join(t.TempDir(), "Makefile")
+	if err := os.WriteFile(makefile, []byte("all:\n\t@exec $(COMMAND)\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
 	c := insidetest.Start(t)
-	c.Under = []string{"sh", "-c", `trap '' HUP INT QUIT PIPE TERM CONT TSTP TTIN TTOU USR1 CHLD XFSZ; exec "$@"`, "sh"}
+	c.Under = []string{"sh", "-c", `trap '' HUP INT QUIT PIPE TERM CONT TSTP TTIN TTOU USR1 XFSZ
+		COMMAND="$*" exec make -s -f ` + makefile, "sh"}
 	got := run(t, c.Open(t, inside.Options{}), sh("grep ^SigIgn: /proc/self/status"))
 	if want := (result{out: "SigIgn:\t0000000000000000\n"}); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
