@@ -95,7 +95,8 @@ func scenarios(dir string) testscript.Params {
 }
 
 // setUp gives a scenario its own state and cache. $GOLDEN is where Harbor's output
-// is, and the tasks that it comes from.
+// is, and the tasks that it comes from; $OWN_ENGINE starts an engine of the
+// scenario's own in $WORK/e, which ends with it.
 func setUp(e *testscript.Env) error {
 	e.Setenv("PATH", bin+string(os.PathListSeparator)+e.Getenv("PATH"))
 	e.Setenv("HOME", filepath.Join(e.WorkDir, "home"))
