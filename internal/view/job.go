@@ -202,19 +202,13 @@ func (p *jobPage) count() tea.Cmd {
 	}
 }
 
+// wall is how long the job was worked on, up to now while it is.
 func (p *jobPage) wall() time.Duration {
-	begin, end := p.result.StartedAt, p.result.FinishedAt
-	switch {
-	case begin == nil:
-		return 0
-	case end != nil:
-		return end.Sub(begin.Time)
-	case p.running:
-		return p.host.now().Sub(begin.Time)
-	case p.result.UpdatedAt != nil:
-		return p.result.UpdatedAt.Sub(begin.Time)
+	worked := p.result.Worked()
+	if last := p.result.UpdatedAt; p.running && last != nil {
+		worked += max(0, p.host.now().Sub(last.Time))
 	}
-	return 0
+	return worked
 }
 
 func (p *jobPage) key(msg tea.KeyPressMsg) action {
