@@ -94,7 +94,7 @@ var dated = regexp.MustCompile(`[-@](20\d{6}|20\d\d-\d\d-\d\d|latest|\d{3})$`)
 
 // Of returns the price of a model: under its own name, then without the vendor
 // before a slash and a date behind it. A model whose name merely begins like
-// another's has no price here.
+// another's has no price here, and Any is a name like others.
 func (p Prices) Of(model string) (Price, bool) {
 	if price, ok := p[model]; ok {
 		return price, true
@@ -105,8 +105,7 @@ func (p Prices) Of(model string) (Price, bool) {
 			return price, true
 		}
 	}
-	price, ok := p[Any]
-	return price, ok
+	return Price{}, false
 }
 
 // Cost is what usage costs in a service tier.

@@ -1,0 +1,230 @@
+package authproxy
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"gopkg.in/yaml.v3"
+
+	"harborgate/authproxy/internal/gate"
+	"harborgate/authproxy/internal/ledger"
+	"harborgate/authproxy/internal/wire"
+)
+
+// NanoUSD is money in billionths of a US dollar; its text is decimal dollars.
+type NanoUSD = ledger.NanoUSD
+
+// Sum is what budgets count. A zero field of a budget is no limit.
+type Sum = ledger.Sum
+
+// Price is what a model costs, in US dollars for a million tokens.
+type Price = ledger.Price
+
+// Config is what the proxy serves: the keys upstreams and budgets of config.yaml.
+type Config struct {
+	Upstreams map[string]Upstream `yaml:"upstreams"`
+	Budgets   Budgets             `yaml:"budgets"`
+}
+
+// Budgets are those of grants that state none, and of a day (UTC) over all grants.
+type Budgets struct {
+	Job   NanoUSD `yaml:"job"`
+	Trial NanoUSD `yaml:"trial"`
+	Day   NanoUSD `yaml:"day"`
+}
+
+// Upstream is one model API. Its name is the first part of the path under which
+// clients reach it.
+type Upstream struct {
+	Dialect wire.Dialect `yaml:"dialect"`
+	// BaseURL is that of the provider unless given, written as the provider's own
+	// client libraries want it: with /v1 for OpenAI's, without for Anthropic's.
+	BaseURL string `yaml:"base_url"`
+	// KeyIn is where the key goes; the dialect's own place unless given.
+	KeyIn wire.Slot `yaml:"key_in"`
+	Keys  []KeyRef  `yaml:"keys"`
+	// Models are those that may be used: names, or beginnings with a final *. None
+	// is all.
+	Models    []string         `yaml:"models"`
+	Prices    map[string]Price `yaml:"prices"` // before the built-in ones; "*" is any model
+	Limits    Limits           `yaml:"limits"`
+	KeyLimits Limits           `yaml:"key_limits"` // for each key
+	// Local allows loopback and private addresses, and plain HTTP.
+	Local bool `yaml:"local"`
+	// RemoteMedia lets bodies name URLs that a local upstream would fetch from this
+	// network.
+	RemoteMedia bool     `yaml:"remote_media"`
+	Timeouts    Timeouts `yaml:"timeouts"`
+	MaxBody     int64    `yaml:"max_body"` // bytes
+	Attempts    int      `yaml:"attempts"` // at most, before the first byte of an answer
+}
+
+// Limits are how much of an upstream, or of a key, is used. Zero is no limit.
+type Limits struct {
+	Requests   int           `yaml:"requests_per_minute"`
+	Input      int64         `yaml:"input_tokens_per_minute"`
+	Output     int64         `yaml:"output_tokens_per_minute"`
+	Concurrent int           `yaml:"concurrent"`
+	MaxWait    time.Duration `yaml:"max_wait"` // in the queue; then the client is asked to come again
+}
+
+func (l Limits) gate() gate.Limits {
+	return gate.Limits{Requests: l.Requests, Input: l.Input, Output: l.Output, Concurrent: l.Concurrent}
+}
+
+// Timeouts of an upstream. There is none for a whole answer.
+type Timeouts struct {
+	FirstByte time.Duration `yaml:"first_byte"` // until the answer begins
+	Idle      time.Duration `yaml:"idle"`       // between two pieces of it
+}
+
+// Defaults of an upstream. Agents wait five minutes for the next byte, so the
+// proxy waits longer.
+const (
+	defaultMaxWait  = 30 * time.Second
+	defaultFirst    = 10 * time.Minute
+	defaultIdle     = 10 * time.Minute
+	defaultMaxBody  = 32 << 20
+	defaultAttempts = 3
+)
+
+// Parse reads a configuration. Unknown keys are errors. It resolves no key.
+func Parse(text []byte) (Config, error) {
+	var c Config
+	d := yaml.NewDecoder(bytes.NewReader(text))
+	d.KnownFields(true)
+	if err := d.Decode(&c); err != nil && !errors.Is(err, io.EOF) {
+		return Config{}, fmt.Errorf("read auth proxy configuration: %w", err)
+	}
+	return c, c.Validate()
+}
+
+// Validate returns all that is wrong, each with the path of its key.
+func (c Config) Validate() error {
+	var errs []error
+	if c.Budgets.Job < 0 || c.Budgets.Trial < 0 || c.Budgets.Day < 0 {
+		errs = append(errs, errors.New("budgets: a budget is negative"))
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Upstreams)) {
+		for _, err := range c.Upstreams[name].problems(name) {
+			errs = append(errs, fmt.Errorf("upstreams.%s: %w", name, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+var cleanName = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,31}$`)
+
+// tokenPrefix is the first part of a path that carries a token.
+const tokenPrefix = "t"
+
+func (u Upstream) problems(name string) []error {
+	var errs []error
+	fail := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if !cleanName.MatchString(name) || name == tokenPrefix {
+		fail("the name is part of URLs: use up to 32 of a-z, 0-9, - and _, and not %q", tokenPrefix)
+	}
+	if why := wire.Unsupported(u.Dialect); why != "" {
+		return append(errs, fmt.Errorf("dialect: %s", why))
+	}
+	if _, ok := wire.SpecOf(u.Dialect); !ok {
+		return append(errs, fmt.Errorf("dialect: %q is none; there are anthropic, openai (and what is compatible), gemini, openrouter", u.Dialect))
+	}
+	if _, err := u.base(); err != nil {
+		fail("base_url: %w", err)
+	}
+	errs = append(errs, u.keyProblems()...)
+	for model, p := range u.Prices {
+		if err := (ledger.Prices{model: p}).Check(); err != nil {
+			fail("%w", err)
+		}
+	}
+	for _, m := range u.Models {
+		if m == "" || strings.Contains(strings.TrimSuffix(m, "*"), "*") {
+			fail("models: %q: write a name, or the beginning of one with a final *", m)
+		}
+	}
+	if u.negative() {
+		fail("a limit, timeout, size or number of attempts is negative")
+	}
+	return errs
+}
+
+func (u Upstream) keyProblems() []error {
+	var errs []error
+	switch {
+	case u.KeyIn != "" && !slices.Contains(wire.Slots(), u.KeyIn):
+		errs = append(errs, fmt.Errorf("key_in: %q is none; there are %v", u.KeyIn, wire.Slots()))
+	case u.slot() == wire.NoKey && len(u.Keys) > 0:
+		errs = append(errs, errors.New("keys: there are some, and key_in: none says that none is sent; drop one of the two"))
+	case u.slot() != wire.NoKey && len(u.Keys) == 0:
+		errs = append(errs, errors.New("keys: there is none; write e.g. env:ANTHROPIC_API_KEY, or key_in: none for an upstream that asks for none"))
+	}
+	seen := map[KeyRef]bool{}
+	for i, k := range u.Keys {
+		if err := k.check(); err != nil {
+			errs = append(errs, fmt.Errorf("keys[%d]: %w", i, err))
+		}
+		if seen[k] {
+			errs = append(errs, fmt.Errorf("keys[%d]: the same key comes twice", i))
+		}
+		seen[k] = true
+	}
+	return errs
+}
+
+func (u Upstream) negative() bool {
+	for _, l := range []Limits{u.Limits, u.KeyLimits} {
+		if l.Requests < 0 || l.Input < 0 || l.Output < 0 || l.Concurrent < 0 || l.MaxWait < 0 {
+			return true
+		}
+	}
+	return u.Timeouts.FirstByte < 0 || u.Timeouts.Idle < 0 || u.MaxBody < 0 || u.Attempts < 0
+}
+
+func (u Upstream) slot() wire.Slot {
+	if u.KeyIn != "" {
+		return u.KeyIn
+	}
+	spec, _ := wire.SpecOf(u.Dialect)
+	return spec.Slot
+}
+
+// base reads the base URL. Its errors do not repeat the URL, which may hold a
+// credential by mistake.
+func (u Upstream) base() (*url.URL, error) {
+	text := u.BaseURL
+	if text == "" {
+		spec, _ := wire.SpecOf(u.Dialect)
+		text = spec.Default
+	}
+	b, err := url.Parse(text)
+	if err != nil || b.Host == "" {
+		return nil, errors.New("it cannot be read; write e.g. https://api.example.com/v1")
+	}
+	if ip := net.ParseIP(b.Hostname()); ip != nil && ip.IsLoopback() && !u.Local {
+		return nil, errors.New("it is on this host; say so with local: true")
+	}
+	path := strings.TrimSuffix(b.Path, "/")
+	switch {
+	case b.User != nil || b.RawQuery != "" || b.Fragment != "":
+		return nil, errors.New("it holds more than scheme, host and path; keys go to keys")
+	case path != "" && !wire.CleanPath(path):
+		return nil, errors.New("its path is not a plain one")
+	case b.Scheme == "http" && !u.Local:
+		return nil, errors.New("plain http would show the key to the network; use https, or local: true for a server of your own")
+	case b.Scheme != "https" && b.Scheme != "http":
+		return nil, errors.New("its scheme is neither https nor http")
+	}
+	b.Path = path
+	return b, nil
+}

@@ -1,0 +1,196 @@
+package authproxy
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"net/http"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"harborgate/authproxy/internal/ledger"
+	"harborgate/authproxy/internal/wire"
+)
+
+// step is one thing that happens to a request. An error ends it: a *wire.Refusal
+// is the answer, errAnswered says that there is one already, errAborted that the
+// connection must not end as if the answer were complete.
+type step func(*exchange) error
+
+var (
+	errAnswered = errors.New("answered")
+	errAborted  = errors.New("aborted")
+)
+
+// path is what happens to every request, in order.
+func path() []step {
+	return []step{
+		(*exchange).ready,        // I9: not ready means refuse
+		(*exchange).shape,        // no other protocol, method or form
+		(*exchange).locate,       // token and upstream of the path
+		(*exchange).greet,        // a probe without credentials
+		(*exchange).authenticate, // I1, I6: no grant, no dial
+		(*exchange).match,        // I2: listed methods and paths only
+		(*exchange).local,        // what the proxy answers itself
+		(*exchange).read,         // the body, within bounds
+		(*exchange).policy,       // models, and keys that are not served
+		(*exchange).reserve,      // budgets
+		(*exchange).queue,        // limits of the upstream
+		(*exchange).strip,        // I4: inbound credentials never leave
+		(*exchange).forward,      // rewrite, inject, send; again before the first byte only
+		(*exchange).relay,        // I10: byte for byte, metered on the side
+	}
+}
+
+// exchange is one request on its way.
+type exchange struct {
+	p     *Proxy
+	w     http.ResponseWriter
+	r     *http.Request
+	rc    *http.ResponseController
+	start time.Time
+	rec   Record
+	shown atomic.Pointer[Stream]
+	style wire.Style
+	ends  []func() // what to let go of, the last one first
+
+	table  *table
+	grant  *grant
+	up     *upstream
+	route  wire.Route
+	path   string // of the upstream's dialect
+	query  string
+	tokens []string        // found in path and query
+	ctx    context.Context //nolint:containedctx // ends with client, grant or proxy
+	cancel context.CancelCauseFunc
+
+	body     []byte
+	ask      wire.Ask
+	filter   bool // take the usage chunk out again
+	price    Price
+	priced   bool
+	worst    wire.Usage
+	reserved *ledger.Reservation
+	header   http.Header // to the upstream
+	resp     *http.Response
+	sent     bool // an upstream may have done something
+	report   wire.Report
+}
+
+// ServeHTTP answers one request of the data plane.
+func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	x := &exchange{
+		p: p, w: w, r: r, rc: http.NewResponseController(w), start: time.Now(),
+		style: wire.StyleOf(r.URL.Path), ctx: r.Context(), table: p.table.Load(),
+	}
+	x.rec = Record{Time: x.start.UTC(), ID: newID(), BytesIn: max(0, r.ContentLength)}
+	x.rec.Source, _ = r.Context().Value(sourceKey{}).(string)
+	p.enter(x)
+	defer p.leave(x)
+	if x.run() {
+		panic(http.ErrAbortHandler) // the only way to end a connection without ending the answer
+	}
+}
+
+// newID names a request.
+func newID() string {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return "hgr_" + hex.EncodeToString(b[:])
+}
+
+// run takes the request through all steps, and everything that must happen
+// whatever becomes of it. It reports whether the connection must be cut.
+func (x *exchange) run() (abort bool) {
+	defer x.finish()
+	defer func() {
+		if v := recover(); v != nil {
+			// What was thrown may hold anything, so it is not repeated.
+			x.p.opts.Log.Error("a bug ended a request", "request", x.rec.ID)
+			x.rec.End, x.rec.Refused, abort = Broken, wire.Internal, true
+		}
+	}()
+	for _, s := range x.p.steps {
+		err := s(x)
+		var refusal *wire.Refusal
+		switch {
+		case err == nil:
+		case errors.Is(err, errAnswered):
+			return false
+		case errors.As(err, &refusal):
+			x.refuse(refusal)
+			return false
+		default:
+			return true
+		}
+	}
+	return false
+}
+
+// refuse answers with an error of the proxy's own.
+func (x *exchange) refuse(r *wire.Refusal) {
+	status, header, body := r.Answer(x.style, x.rec.ID)
+	x.rec.Refused, x.rec.Why, x.rec.End = r.Reason, r.Message, Refused
+	if r.Reason == wire.Upgrade {
+		header["Upgrade"] = []string{"HTTP/1.1"}
+	}
+	if r.Reason == wire.NoLength || r.Reason == wire.TooLarge || r.Reason == wire.Upgrade {
+		header["Connection"] = []string{"close"}
+	}
+	x.answer(status, header, body)
+}
+
+// answer sends a whole answer from memory.
+func (x *exchange) answer(status int, header http.Header, body []byte) {
+	h := x.w.Header()
+	for name, values := range header {
+		h[name] = values
+	}
+	if status != http.StatusNoContent {
+		h["Content-Length"] = []string{strconv.Itoa(len(body))}
+	}
+	x.rec.Status = status
+	x.patience()
+	x.w.WriteHeader(status)
+	n, err := x.w.Write(body)
+	x.rec.BytesOut += int64(n)
+	if err != nil {
+		x.rec.End = ClientGone
+	}
+}
+
+// patience gives the client time to take the next piece.
+func (x *exchange) patience() {
+	_ = x.rc.SetWriteDeadline(time.Now().Add(x.p.opts.Write)) // what cannot have one does without
+}
+
+// finally has f called when the request has ended.
+func (x *exchange) finally(f func()) { x.ends = append(x.ends, f) }
+
+// finish settles, lets go of everything and writes the record: I8, one for each
+// request.
+func (x *exchange) finish() {
+	x.settle()
+	for i := len(x.ends) - 1; i >= 0; i-- {
+		x.ends[i]()
+	}
+	_ = x.rc.SetWriteDeadline(time.Time{})
+	x.rec.WaitedMS, x.rec.DurMS = x.rec.waited.Milliseconds(), time.Since(x.start).Milliseconds()
+	if x.rec.End == "" {
+		x.rec.End = ClientGone
+	}
+	if x.grant != nil {
+		x.grant.count(&x.rec)
+	}
+	if x.p.opts.Metrics != nil {
+		x.p.opts.Metrics.Served(x.rec)
+	}
+	if x.p.opts.Audit == nil {
+		return
+	}
+	if err := x.p.opts.Audit.Record(x.rec); err != nil {
+		x.p.opts.Log.Error("audit record lost", "request", x.rec.ID, "error", err.Error())
+	}
+}

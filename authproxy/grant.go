@@ -1,0 +1,297 @@
+package authproxy
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"harborgate/authproxy/internal/ledger"
+	"harborgate/authproxy/internal/wire"
+)
+
+// GrantSpec says what a grant allows. It does not change once minted.
+type GrantSpec struct {
+	Job       string    `json:"job"`
+	Trial     string    `json:"trial"`
+	Phase     string    `json:"phase"`
+	Upstreams []string  `json:"upstreams"`        // by name; at least one
+	Models    []string  `json:"models,omitempty"` // as in Upstream; none is all that the upstreams allow
+	Expires   time.Time `json:"expires"`          // at most 30 days ahead
+	// Source is where connections must come from: what Proxy.Handle was given, or
+	// the address of a TCP peer. Empty is anywhere.
+	Source     string `json:"source,omitempty"`
+	Concurrent int    `json:"concurrent,omitempty"` // requests at once; 0 is no limit
+	Budget     Sum    `json:"budget"`               // of this grant
+	Trials     Sum    `json:"trial_budget"`         // of all grants of the trial
+	Jobs       Sum    `json:"job_budget"`           // of all grants of the job
+}
+
+// longestGrant is how far ahead a grant may end.
+const longestGrant = 30 * 24 * time.Hour
+
+// check finds what cannot be granted.
+func (s GrantSpec) check(t *table, now time.Time) error {
+	var errs []error
+	if s.Job == "" || s.Trial == "" || s.Phase == "" {
+		errs = append(errs, errors.New("grant: job, trial and phase name whom it is for, and one is empty"))
+	}
+	if len(s.Upstreams) == 0 {
+		errs = append(errs, errors.New("grant: it names no upstream"))
+	}
+	for _, u := range s.Upstreams {
+		if t == nil || t.upstreams[u] == nil {
+			errs = append(errs, fmt.Errorf("grant: there is no upstream %q; add it to upstreams in the configuration", u))
+		}
+	}
+	if !s.Expires.After(now) || s.Expires.After(now.Add(longestGrant)) {
+		errs = append(errs, fmt.Errorf("grant: expires must be ahead, by at most %s", longestGrant))
+	}
+	for _, b := range []Sum{s.Budget, s.Trials, s.Jobs} {
+		if b.Money < 0 || b.Tokens < 0 || b.Requests < 0 {
+			errs = append(errs, errors.New("grant: a budget is negative"))
+		}
+	}
+	if s.Concurrent < 0 {
+		errs = append(errs, errors.New("grant: concurrent is negative"))
+	}
+	return errors.Join(errs...)
+}
+
+// Totals are what came of a grant's requests.
+type Totals struct {
+	Requests int64         `json:"requests"`
+	Refused  int64         `json:"refused"`  // by the proxy
+	Failed   int64         `json:"failed"`   // by the upstream
+	Usage    wire.Usage    `json:"usage"`    // by class
+	Cost     NanoUSD       `json:"cost_usd"` // of what has a price
+	Unpriced int64         `json:"unpriced"` // requests without one
+	Guessed  int64         `json:"guessed"`  // requests whose usage is an estimate
+	Waited   time.Duration `json:"waited_ns"`
+}
+
+// grant is one minted grant.
+type grant struct {
+	id     string
+	hash   [sha256.Size]byte
+	spec   GrantSpec
+	ctx    context.Context //nolint:containedctx // the life of the grant: all its requests end with it
+	cancel context.CancelCauseFunc
+	stop   context.CancelFunc
+
+	mu      sync.Mutex
+	running int
+	totals  Totals
+}
+
+var errRevoked = errors.New("the grant was revoked")
+
+// newGrant returns a grant and its token, which nothing keeps.
+func newGrant(parent context.Context, spec GrantSpec) (*grant, string) {
+	var id [6]byte
+	var secret [32]byte
+	_, _ = rand.Read(id[:]) // never fails
+	_, _ = rand.Read(secret[:])
+	name := hex.EncodeToString(id[:])
+	token := "hgt_" + name + "_" + base64.RawURLEncoding.EncodeToString(secret[:])
+	return restored(parent, name, sha256.Sum256([]byte(token)), spec), token
+}
+
+func restored(parent context.Context, id string, hash [sha256.Size]byte, spec GrantSpec) *grant {
+	g := &grant{id: id, hash: hash, spec: spec}
+	ctx, stop := context.WithDeadline(parent, spec.Expires)
+	g.stop = stop
+	g.ctx, g.cancel = context.WithCancelCause(ctx)
+	return g
+}
+
+func (g *grant) end() {
+	g.cancel(errRevoked)
+	g.stop()
+}
+
+// enter counts a request in, unless there are as many as there may be.
+func (g *grant) enter() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.spec.Concurrent > 0 && g.running >= g.spec.Concurrent {
+		return false
+	}
+	g.running++
+	return true
+}
+
+func (g *grant) leave() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.running--
+}
+
+// count adds a request that has ended.
+func (g *grant) count(r *Record) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	t := &g.totals
+	t.Requests++
+	t.Waited += r.waited
+	if r.Refused != "" {
+		t.Refused++
+		return
+	}
+	if r.Status >= 400 {
+		t.Failed++
+	}
+	t.Usage = add(t.Usage, r.Usage)
+	if r.Guessed {
+		t.Guessed++
+	}
+	switch {
+	case r.Cost != nil:
+		t.Cost += *r.Cost
+	case r.billed:
+		t.Unpriced++
+	}
+}
+
+func add(a, b wire.Usage) wire.Usage {
+	return wire.Usage{
+		Input: a.Input + b.Input, CacheRead: a.CacheRead + b.CacheRead,
+		CacheWrite: a.CacheWrite + b.CacheWrite, CacheWriteLong: a.CacheWriteLong + b.CacheWriteLong,
+		Output: a.Output + b.Output, Reasoning: a.Reasoning + b.Reasoning, Searches: a.Searches + b.Searches,
+	}
+}
+
+// charges are the accounts that a request of the grant is counted on.
+func (g *grant) charges(b Budgets, now time.Time) []ledger.Charge {
+	s := g.spec
+	job, trial := s.Jobs, s.Trials
+	if job.Money == 0 {
+		job.Money = b.Job
+	}
+	if trial.Money == 0 {
+		trial.Money = b.Trial
+	}
+	charges := []ledger.Charge{
+		{Account: "trial/" + s.Job + "/" + s.Trial, Name: "trial", Cap: trial},
+		{Account: "job/" + s.Job, Name: "job", Cap: job},
+		{Account: "day/" + now.UTC().Format(time.DateOnly), Name: "day", Cap: Sum{Money: b.Day}},
+	}
+	if !s.Budget.IsZero() {
+		charges = append(charges, ledger.Charge{Account: "grant/" + g.id, Name: s.Phase, Cap: s.Budget})
+	}
+	return charges
+}
+
+// trial names the trial over all jobs.
+func (g *grant) trial() string { return g.spec.Job + "/" + g.spec.Trial }
+
+// GrantStatus is what a grant is doing. It holds nothing of its token.
+type GrantStatus struct {
+	ID      string    `json:"id"`
+	Spec    GrantSpec `json:"spec"`
+	Running int       `json:"running"`
+	Totals  Totals    `json:"totals"`
+}
+
+func (g *grant) status() GrantStatus {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return GrantStatus{ID: g.id, Spec: g.spec, Running: g.running, Totals: g.totals}
+}
+
+// grants are those in force.
+type grants struct {
+	mu     sync.RWMutex
+	byHash map[[sha256.Size]byte]*grant
+	byID   map[string]*grant
+}
+
+func newGrants() *grants {
+	return &grants{byHash: map[[sha256.Size]byte]*grant{}, byID: map[string]*grant{}}
+}
+
+func (s *grants) put(g *grant) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.byHash[g.hash], s.byID[g.id] = g, g
+}
+
+// find looks a token up by its hash: how long that takes says nothing about how
+// much of it is right.
+func (s *grants) find(token string) *grant {
+	hash := sha256.Sum256([]byte(token))
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.byHash[hash]
+}
+
+func (s *grants) get(id string) *grant {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.byID[id]
+}
+
+func (s *grants) remove(id string) *grant {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	g := s.byID[id]
+	if g != nil {
+		delete(s.byID, id)
+		delete(s.byHash, g.hash)
+	}
+	return g
+}
+
+// all returns the grants by id, without those that have expired.
+func (s *grants) all() []*grant {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	var out []*grant
+	for _, g := range s.byID {
+		if g.ctx.Err() == nil {
+			out = append(out, g)
+		}
+	}
+	slices.SortFunc(out, func(a, b *grant) int { return a.spec.Expires.Compare(b.spec.Expires) })
+	return out
+}
+
+// stored is a grant on the disk.
+type stored struct {
+	ID   string    `json:"id"`
+	Hash string    `json:"sha256"`
+	Spec GrantSpec `json:"spec"`
+}
+
+func (s *grants) encode() ([]byte, error) {
+	var out []stored
+	for _, g := range s.all() {
+		out = append(out, stored{g.id, hex.EncodeToString(g.hash[:]), g.spec})
+	}
+	return json.Marshal(out)
+}
+
+// decode adds the grants of text that have not expired.
+func (s *grants) decode(parent context.Context, text []byte, now time.Time) error {
+	var in []stored
+	if err := json.Unmarshal(text, &in); err != nil {
+		return fmt.Errorf("read grants: %w", err)
+	}
+	for _, g := range in {
+		hash, err := hex.DecodeString(g.Hash)
+		if err != nil || len(hash) != sha256.Size {
+			return fmt.Errorf("read grants: grant %s has no hash", g.ID)
+		}
+		if g.Spec.Expires.After(now) {
+			s.put(restored(parent, g.ID, [sha256.Size]byte(hash), g.Spec))
+		}
+	}
+	return nil
+}

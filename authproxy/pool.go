@@ -1,0 +1,91 @@
+package authproxy
+
+import (
+	"hash/maphash"
+	"sync"
+	"time"
+
+	"harborgate/authproxy/internal/gate"
+)
+
+// key is one credential of an upstream with its health.
+type key struct {
+	ref    KeyRef
+	secret Secret
+	gate   *gate.Gate
+
+	mu      sync.Mutex
+	until   time.Time // resting before it
+	refused bool      // rests because the provider refused it
+	served  int64
+}
+
+// rests reports until when the key rests, and whether it was refused.
+func (k *key) rests(now time.Time) (until time.Time, refused bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if !k.until.After(now) {
+		return time.Time{}, false
+	}
+	return k.until, k.refused
+}
+
+// rest lets nobody use the key before t. An earlier t than that of a rest changes
+// nothing.
+func (k *key) rest(t time.Time, refused bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if t.After(k.until) {
+		k.until, k.refused = t, refused
+	}
+}
+
+func (k *key) worked() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.served++
+	k.refused = false
+}
+
+// KeyHealth is the state of one key, without it.
+type KeyHealth struct {
+	Ref     string     `json:"ref"`
+	Served  int64      `json:"served"`
+	Resting time.Time  `json:"resting,omitzero"`
+	Refused bool       `json:"refused,omitempty"`
+	Gate    gate.State `json:"gate"`
+}
+
+func (k *key) health(now time.Time) KeyHealth {
+	until, refused := k.rests(now)
+	k.mu.Lock()
+	served := k.served
+	k.mu.Unlock()
+	return KeyHealth{Ref: k.ref.String(), Served: served, Resting: until, Refused: refused, Gate: k.gate.State()}
+}
+
+// pool are the keys of one upstream.
+type pool struct {
+	keys []*key
+	seed maphash.Seed
+}
+
+// pick returns the key for a trial: always the same while it is well, because
+// providers keep their caches of prompts by account, and otherwise the next best.
+// Trials spread evenly over keys. When none is well, next is when the first of them
+// will be, and zero when the provider has refused them all.
+func (p *pool) pick(trial string, now time.Time) (best *key, next time.Time) {
+	var most uint64
+	for _, k := range p.keys {
+		until, refused := k.rests(now)
+		switch {
+		case until.IsZero():
+			if weight := maphash.String(p.seed, trial+"\x00"+string(k.ref)); best == nil || weight > most {
+				best, most = k, weight
+			}
+		case !refused && (next.IsZero() || until.Before(next)):
+			next = until
+		}
+	}
+	return best, next
+}

@@ -1,0 +1,308 @@
+package authproxy
+
+import (
+	"cmp"
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+	"golang.org/x/sync/semaphore"
+
+	"harborgate/authproxy/internal/ledger"
+	"harborgate/internal/atomicfile"
+)
+
+// Options are what a proxy is made of.
+type Options struct {
+	// Load returns the configuration, at first and for each reload.
+	Load func() (Config, error)
+	// Sources are where the keys are.
+	Sources Sources
+	// StateDir keeps budgets and grants over restarts; one process at a time has it.
+	// Empty keeps them in memory only.
+	StateDir string
+	// Log is where the proxy says what it does. It never gets what came from a
+	// client or an upstream.
+	Log     *slog.Logger
+	Audit   Audit          // may be nil
+	Metrics Metrics        // may be nil
+	Roots   *x509.CertPool // of the certificates of upstreams; the system's when nil
+	// Bodies is how many bytes of request bodies are held at once; 256 MiB unless
+	// given.
+	Bodies int64
+	// Write is how long one piece of an answer may take to be accepted; a minute
+	// unless given.
+	Write time.Duration
+}
+
+// Proxy is the credential proxy. It refuses everything until Reload has succeeded.
+// Its methods are safe for concurrent use.
+type Proxy struct {
+	opts   Options
+	ctx    context.Context //nolint:containedctx // the life of the proxy: grants and requests end with it
+	cancel context.CancelFunc
+	table  atomic.Pointer[table]
+	grants *grants
+	ledger *ledger.Ledger
+	owners *lru.Cache[string, string] // which trial a response belongs to
+	bodies *semaphore.Weighted
+	pieces pieces
+	steps  []step
+	server *http.Server
+	conns  *conns
+
+	draining atomic.Bool
+	reload   sync.Mutex // held while a configuration is made
+	saving   sync.Mutex // held while the grants are written
+
+	mu      sync.Mutex
+	live    map[*exchange]struct{}
+	idle    chan struct{} // closed when live became empty while draining
+	servers sync.WaitGroup
+}
+
+// remembered is how many responses have a known owner.
+const remembered = 100_000
+
+// New returns a proxy that is not ready: see Reload. Close it.
+func New(o Options) (*Proxy, error) {
+	o.Bodies = cmp.Or(o.Bodies, 256<<20)
+	o.Write = cmp.Or(o.Write, time.Minute)
+	if o.Log == nil || o.Load == nil {
+		return nil, errors.New("auth proxy: options lack Log or Load")
+	}
+	owners, err := lru.New[string, string](remembered)
+	if err != nil {
+		return nil, fmt.Errorf("auth proxy: %w", err)
+	}
+	p := &Proxy{
+		opts: o, grants: newGrants(), ledger: ledger.New(), owners: owners,
+		bodies: semaphore.NewWeighted(o.Bodies), live: map[*exchange]struct{}{}, steps: path(),
+	}
+	p.ctx, p.cancel = context.WithCancel(context.Background())
+	if o.StateDir != "" {
+		if err := p.restore(); err != nil {
+			p.cancel()
+			return nil, err
+		}
+	}
+	p.server, p.conns = newServer(p), newConns()
+	p.servers.Go(func() { _ = p.server.Serve(p.conns) }) // ends with Close
+	return p, nil
+}
+
+func (p *Proxy) grantsFile() string { return filepath.Join(p.opts.StateDir, "grants.json") }
+
+func (p *Proxy) restore() error {
+	l, err := ledger.Open(filepath.Join(p.opts.StateDir, "ledger.jsonl"))
+	if err != nil {
+		return fmt.Errorf("auth proxy: %w", err)
+	}
+	p.ledger = l
+	text, err := os.ReadFile(p.grantsFile())
+	if err == nil {
+		err = p.grants.decode(p.ctx, text, time.Now())
+	}
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return errors.Join(fmt.Errorf("auth proxy: %w", err), l.Close())
+	}
+	return nil
+}
+
+// Reload loads the configuration and resolves all keys. On error the one before
+// stays in force, whole.
+func (p *Proxy) Reload(ctx context.Context) error {
+	p.reload.Lock()
+	defer p.reload.Unlock()
+	c, err := p.opts.Load()
+	if err != nil {
+		return fmt.Errorf("reload auth proxy: %w", err)
+	}
+	old := p.table.Load()
+	t, err := build(ctx, c, p.opts.Sources, p.opts.Roots, old)
+	if err != nil {
+		return fmt.Errorf("reload auth proxy: %w", err)
+	}
+	p.table.Store(t)
+	if old != nil {
+		old.close()
+	}
+	p.opts.Log.Info("auth proxy configured", "upstreams", len(t.upstreams))
+	return nil
+}
+
+// Mint makes a grant and returns its token, once, and its id, which may be shown.
+func (p *Proxy) Mint(s GrantSpec) (token, id string, err error) {
+	if err := s.check(p.table.Load(), time.Now()); err != nil {
+		return "", "", err
+	}
+	g, token := newGrant(p.ctx, s)
+	p.grants.put(g)
+	if err := p.saveGrants(); err != nil {
+		p.grants.remove(g.id)
+		g.end()
+		return "", "", err
+	}
+	p.opts.Log.Debug("grant minted", "grant", g.id, "job", s.Job, "trial", s.Trial, "phase", s.Phase)
+	return token, g.id, nil
+}
+
+// Revoke ends a grant at once, its open streams too, and returns what came of it.
+// It reports false for an id that is none.
+func (p *Proxy) Revoke(id string) (Totals, bool) {
+	g := p.grants.remove(id)
+	if g == nil {
+		return Totals{}, false
+	}
+	g.end()
+	if err := p.saveGrants(); err != nil {
+		p.opts.Log.Error("grants cannot be written", "error", err.Error())
+	}
+	p.opts.Log.Debug("grant revoked", "grant", id, "job", g.spec.Job, "trial", g.spec.Trial, "phase", g.spec.Phase)
+	return g.status().Totals, true
+}
+
+func (p *Proxy) saveGrants() error {
+	if p.opts.StateDir == "" {
+		return nil
+	}
+	p.saving.Lock()
+	defer p.saving.Unlock()
+	text, err := p.grants.encode()
+	if err == nil {
+		err = atomicfile.Write(p.grantsFile(), text, auditMode)
+	}
+	if err != nil {
+		return fmt.Errorf("keep grants: %w", err)
+	}
+	return nil
+}
+
+// Grant returns what a grant is doing.
+func (p *Proxy) Grant(id string) (GrantStatus, bool) {
+	g := p.grants.get(id)
+	if g == nil {
+		return GrantStatus{}, false
+	}
+	return g.status(), true
+}
+
+// Stream is a request that is being answered.
+type Stream struct {
+	ID       string    `json:"id"`
+	Since    time.Time `json:"since"`
+	Grant    string    `json:"grant"`
+	Trial    string    `json:"trial"`
+	Upstream string    `json:"upstream"`
+	Model    string    `json:"model"`
+}
+
+// Status is what the proxy is doing.
+type Status struct {
+	Ready     bool                      `json:"ready"`
+	Draining  bool                      `json:"draining"`
+	Upstreams []UpstreamStatus          `json:"upstreams"`
+	Grants    []GrantStatus             `json:"grants"`
+	Streams   []Stream                  `json:"streams"`
+	Accounts  map[string]ledger.Balance `json:"accounts"`
+}
+
+// Status returns what the proxy is doing.
+func (p *Proxy) Status() Status {
+	now := time.Now()
+	s := Status{Draining: p.draining.Load(), Accounts: p.ledger.Balances(), Streams: p.streams()}
+	if t := p.table.Load(); t != nil {
+		s.Ready = !s.Draining
+		for _, u := range t.upstreams {
+			s.Upstreams = append(s.Upstreams, u.status(now))
+		}
+		slices.SortFunc(s.Upstreams, func(a, b UpstreamStatus) int { return cmp.Compare(a.Name, b.Name) })
+	}
+	for _, g := range p.grants.all() {
+		s.Grants = append(s.Grants, g.status())
+	}
+	return s
+}
+
+func (p *Proxy) streams() []Stream {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	out := []Stream{}
+	for x := range p.live {
+		if s := x.shown.Load(); s != nil {
+			out = append(out, *s)
+		}
+	}
+	slices.SortFunc(out, func(a, b Stream) int { return a.Since.Compare(b.Since) })
+	return out
+}
+
+// Drain refuses new requests and waits for those that are being answered, until
+// ctx ends: then they are cut, as broken ones. Close is still needed.
+func (p *Proxy) Drain(ctx context.Context) error {
+	p.draining.Store(true)
+	p.mu.Lock()
+	if p.idle == nil {
+		p.idle = make(chan struct{})
+		if len(p.live) == 0 {
+			close(p.idle)
+		}
+	}
+	idle := p.idle
+	p.mu.Unlock()
+	select {
+	case <-idle:
+		return nil
+	case <-ctx.Done():
+		p.cancel()
+		<-idle
+		return fmt.Errorf("drain auth proxy: %w", ctx.Err())
+	}
+}
+
+// enter and leave keep account of who is being answered.
+func (p *Proxy) enter(x *exchange) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.live[x] = struct{}{}
+}
+
+func (p *Proxy) leave(x *exchange) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.live, x)
+	if p.idle != nil && len(p.live) == 0 {
+		select {
+		case <-p.idle:
+		default:
+			close(p.idle)
+		}
+	}
+}
+
+// Close cuts what is open and lets go of everything.
+func (p *Proxy) Close() error {
+	p.cancel()
+	err := p.server.Close()
+	p.servers.Wait()
+	drained, cancel := context.WithCancel(context.Background())
+	cancel()
+	_ = p.Drain(drained) // waits for the handlers, which end by themselves now
+	for _, g := range p.grants.all() {
+		g.end()
+	}
+	if t := p.table.Load(); t != nil {
+		t.close()
+	}
+	return errors.Join(err, p.ledger.Close())
+}

@@ -1,0 +1,283 @@
+package authproxy
+
+import (
+	"bufio"
+	"bytes"
+	"compress/flate"
+	"compress/gzip"
+	"compress/zlib"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"harborgate/authproxy/internal/wire"
+)
+
+// pieces are the buffers of streams.
+type pieces struct{ pool sync.Pool }
+
+const pieceSize = 32 << 10
+
+func (p *pieces) get() *[]byte {
+	if b, ok := p.pool.Get().(*[]byte); ok {
+		return b
+	}
+	b := make([]byte, pieceSize)
+	return &b
+}
+
+// relay passes the answer on as it comes: each piece at once and unchanged, except
+// that our own keys are masked and a usage chunk is taken out that only we asked
+// for. An answer that breaks off is broken off: it never looks complete.
+func (x *exchange) relay() error {
+	resp := x.resp
+	defer resp.Body.Close()
+	body, length, err := plain(resp)
+	if err != nil {
+		return refusal(wire.BadAnswer, err.Error())
+	}
+	header := wire.Inbound(resp.Header)
+	for name, values := range header {
+		if x.up.echoed([]byte(values[0])) {
+			delete(header, name)
+			x.alarm()
+		}
+	}
+	filtered := x.filter && wire.IsEventStream(header.Get("Content-Type"))
+	if length >= 0 && !filtered {
+		header["Content-Length"] = []string{strconv.FormatInt(length, 10)}
+	}
+	out := x.w.Header()
+	for name, values := range header {
+		out[name] = values
+	}
+	x.rec.Status = resp.StatusCode
+	x.rec.FirstMS = time.Since(x.start).Milliseconds()
+	x.patience()
+	x.w.WriteHeader(resp.StatusCode)
+
+	s := &stream{x: x, tap: wire.NewTap(x.route.Format, resp.Header.Get("Content-Type")), scrub: newScrubber(x.up.forms)}
+	if filtered {
+		s.filter = &wire.UsageFilter{}
+	}
+	s.flush = length < 0
+	err = s.copy(body)
+	x.report = s.tap.End()
+	return x.over(err, s)
+}
+
+// over says how the answer ended.
+func (x *exchange) over(err error, s *stream) error {
+	complete := s.tap.Ended() || x.report.Complete
+	resp := x.resp
+	switch {
+	case resp.StatusCode >= http.StatusBadRequest:
+		x.rec.End = Refused
+	case complete || err == nil && x.route.Cost != wire.Billed:
+		x.rec.End = Complete // a client that leaves after the last event has got all
+	case err == nil:
+		x.rec.End = Truncated
+		if x.framed() {
+			return nil
+		}
+		return errAborted // only the closing of the connection said that it is over
+	case errors.Is(err, errWrite), x.ctx.Err() != nil:
+		_ = x.ended()
+		return errAborted
+	default:
+		x.rec.End = Cut
+		return errAborted
+	}
+	if err != nil {
+		return errAborted
+	}
+	return nil
+}
+
+// framed reports whether the end of the upstream's answer was marked as such.
+func (x *exchange) framed() bool {
+	return x.resp.ContentLength >= 0 || len(x.resp.TransferEncoding) > 0
+}
+
+// alarm is raised when an upstream sends one of our keys back.
+func (x *exchange) alarm() {
+	x.p.opts.Log.Error("an upstream sent a key back; it was masked", "upstream", x.up.name, "request", x.rec.ID)
+}
+
+// stream is an answer on its way to the client.
+type stream struct {
+	x      *exchange
+	tap    *wire.Tap
+	scrub  *scrubber
+	filter *wire.UsageFilter
+	flush  bool
+	err    error // of writing
+}
+
+// errWrite is why the client did not get a piece.
+var errWrite = errors.New("the client does not take the answer")
+
+// copy passes all of body on. It ends without error when body does.
+func (s *stream) copy(body io.Reader) error {
+	x := s.x
+	piece := x.p.pieces.get()
+	defer x.p.pieces.pool.Put(piece)
+	silence := time.AfterFunc(x.up.conf.Timeouts.Idle, func() { x.cancel(errSilent) })
+	defer silence.Stop()
+	for {
+		n, err := body.Read(*piece)
+		if n > 0 {
+			silence.Reset(x.up.conf.Timeouts.Idle)
+			s.pass((*piece)[:n])
+			s.tap.Write((*piece)[:n])
+		}
+		if s.err != nil {
+			x.cancel(context.Canceled) // nothing more is wanted of the upstream
+			return errWrite
+		}
+		if errors.Is(err, io.EOF) {
+			s.end()
+			return s.err
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// pass sends one piece on.
+func (s *stream) pass(p []byte) {
+	if s.filter != nil {
+		s.filter.Filter(p, s.write)
+	} else {
+		s.write(p)
+	}
+	if s.flush && s.err == nil {
+		s.err = s.x.rc.Flush()
+	}
+}
+
+func (s *stream) end() {
+	if s.filter != nil {
+		s.filter.End(s.write)
+	}
+	if rest := s.scrub.rest; len(rest) > 0 {
+		s.send(rest)
+	}
+}
+
+func (s *stream) write(p []byte) {
+	before := s.scrub.hits
+	s.send(s.scrub.clean(p))
+	if s.scrub.hits > before {
+		s.x.alarm()
+	}
+}
+
+func (s *stream) send(p []byte) {
+	if s.err != nil || len(p) == 0 {
+		return
+	}
+	s.x.patience()
+	n, err := s.x.w.Write(p)
+	s.x.rec.BytesOut += int64(n)
+	s.err = err
+}
+
+// scrubber masks secrets, however they are cut into pieces. A mask is as long as
+// what it hides, so the length of an answer does not change.
+type scrubber struct {
+	forms [][]byte
+	rest  []byte // may be the beginning of a secret
+	hits  int
+}
+
+func newScrubber(forms [][]byte) *scrubber { return &scrubber{forms: forms} }
+
+// clean returns what can be passed on. It is p itself in nearly all cases.
+func (s *scrubber) clean(p []byte) []byte {
+	if len(s.rest) > 0 {
+		p = append(s.rest, p...)
+		s.rest = nil
+	}
+	own := false
+	for _, f := range s.forms {
+		if !bytes.Contains(p, f) {
+			continue
+		}
+		if !own {
+			p, own = bytes.Clone(p), true
+		}
+		s.hits++
+		mask := bytes.Repeat([]byte("*"), len(f))
+		for i := bytes.Index(p, f); i >= 0; i = bytes.Index(p, f) {
+			copy(p[i:], mask)
+		}
+	}
+	if n := s.held(p); n > 0 {
+		s.rest = bytes.Clone(p[len(p)-n:])
+		p = p[:len(p)-n]
+	}
+	return p
+}
+
+// held is how many bytes at the end of p may be the beginning of a secret. No
+// secret holds a line end, and events end with one, so streams are not held up.
+func (s *scrubber) held(p []byte) int {
+	if len(p) == 0 || p[len(p)-1] == '\n' {
+		return 0
+	}
+	most := 0
+	for _, f := range s.forms {
+		for n := min(len(f)-1, len(p)); n > most; n-- {
+			if p[len(p)-n] == f[0] && bytes.Equal(p[len(p)-n:], f[:n]) {
+				most = n
+			}
+		}
+	}
+	return most
+}
+
+// plain returns the body without compression, and its length or -1. The upstream
+// was asked for none; when it compresses all the same, what is inside must be seen:
+// by the meter, and for our keys.
+func plain(resp *http.Response) (io.Reader, int64, error) {
+	switch strings.ToLower(resp.Header.Get("Content-Encoding")) {
+	case "", "identity":
+		return resp.Body, resp.ContentLength, nil
+	case "gzip", "x-gzip":
+		z, err := gzip.NewReader(resp.Body)
+		return &bounded{r: z}, -1, err
+	case "deflate":
+		b := bufio.NewReader(resp.Body)
+		head, err := b.Peek(1)
+		if err == nil && head[0]&0x0f == 8 { // most mean zlib
+			z, err := zlib.NewReader(b)
+			return &bounded{r: z}, -1, err
+		}
+		return &bounded{r: flate.NewReader(b)}, -1, nil
+	}
+	return nil, 0, errors.New("the upstream compresses in a way that cannot be read")
+}
+
+// bounded ends what decompresses to more than any answer holds.
+type bounded struct {
+	r io.Reader
+	n int64
+}
+
+var errBomb = errors.New("the answer decompresses to more than may be")
+
+func (b *bounded) Read(p []byte) (int, error) {
+	const most = 64 << 20
+	n, err := b.r.Read(p)
+	if b.n += int64(n); b.n > most {
+		return 0, errBomb
+	}
+	return n, err
+}
