@@ -321,7 +321,8 @@ func (j *Job) describe(t *PlannedTrial, a scheduler.Assignment, sink runner.Sink
 		Attempt: t.Attempt, Number: t.earlier + a.Try, Retries: t.retries + a.Try - 1, Waited: a.Waited, Sink: sink,
 	}
 	var errs [4]error
-	try.Lock, errs[0] = t.lock()
+	lock, err := t.lock()
+	try.Lock, errs[0] = &lock, err
 	try.TaskChecksum, errs[1] = t.Task.checksum()
 	try.TaskDigest, errs[2] = t.digest()
 	try.Source, errs[3] = t.source()

@@ -47,9 +47,11 @@ func (a *App) RunTrial(ctx context.Context, cfg trials.TrialConfig, p providers.
 		return nil, err
 	}
 	try := &runner.Try{Config: cfg, Task: task, ID: uuid.NewString(), Attempt: 1, Number: 1, Sink: sink}
-	if try.Lock, err = t.lock(); err != nil {
+	lock, err := t.lock()
+	if err != nil {
 		return nil, fmt.Errorf("trial %s: %w", cfg.TrialName, err)
 	}
+	try.Lock = &lock
 	if try.TaskChecksum, err = t.Task.checksum(); err != nil {
 		return nil, fmt.Errorf("trial %s: %w", cfg.TrialName, err)
 	}

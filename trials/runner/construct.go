@@ -66,7 +66,9 @@ type environment struct {
 // construct does all that needs no sandbox: whatever is wrong here concerns this
 // trial alone and costs nothing.
 func (x *run) construct() *trials.Failure {
-	if err := x.t.Sink.Begin(&x.t.Config, &x.t.Lock); err != nil {
+	err := x.t.Sink.Begin(&x.t.Config, x.t.Lock)
+	x.t.Lock = nil // it is written, and not small
+	if err != nil {
 		return trials.NewFailure(trials.PhaseQueue, trials.HostCause(err), "", err.Error())
 	}
 	if x.t.Invalid != nil {

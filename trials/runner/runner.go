@@ -64,12 +64,12 @@ type Try struct {
 	Config  trials.TrialConfig
 	Task    *tasks.Task // nil when it could not be loaded; Invalid says why
 	Invalid error
-	Lock    trials.TrialLock
-	Job     string // name, for labels; "" for a trial without a job
-	ID      string // UUID of the result
-	Attempt int    // from 1
-	Number  int    // from 1: the how-manieth try this is
-	Retries int    // how many of the earlier ones failed
+	Lock    *trials.TrialLock // written first, and let go
+	Job     string            // name, for labels; "" for a trial without a job
+	ID      string            // UUID of the result
+	Attempt int               // from 1
+	Number  int               // from 1: the how-manieth try this is
+	Retries int               // how many of the earlier ones failed
 	Waited  time.Duration
 
 	TaskChecksum string
