@@ -220,11 +220,18 @@ func (u Upstream) base() (*url.URL, error) {
 		return nil, errors.New("it holds more than scheme, host and path; keys go to keys")
 	case path != "" && !wire.CleanPath(path):
 		return nil, errors.New("its path is not a plain one")
-	case b.Scheme == "http" && !u.Local:
-		return nil, errors.New("plain http would show the key to the network; use https, or local: true for a server of your own")
-	case b.Scheme != "https" && b.Scheme != "http":
-		return nil, errors.New("its scheme is neither https nor http")
 	}
 	b.Path = path
-	return b, nil
+	return b, u.secure(b.Scheme)
+}
+
+// secure refuses schemes that would show the key to the network.
+func (u Upstream) secure(scheme string) error {
+	switch {
+	case scheme == "https" || scheme == "http" && u.Local:
+		return nil
+	case scheme == "http":
+		return errors.New("plain http would show the key to the network; use https, or local: true for a server of your own")
+	}
+	return errors.New("its scheme is neither https nor http")
 }

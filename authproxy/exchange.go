@@ -66,17 +66,18 @@ type exchange struct {
 	ctx    context.Context //nolint:containedctx // ends with client, grant or proxy
 	cancel context.CancelCauseFunc
 
-	body     []byte
-	ask      wire.Ask
-	filter   bool // take the usage chunk out again
-	price    Price
-	priced   bool
-	worst    wire.Usage
-	reserved *ledger.Reservation
-	header   http.Header // to the upstream
-	resp     *http.Response
-	sent     bool // an upstream may have done something
-	report   wire.Report
+	body       []byte
+	ask        wire.Ask
+	filter     bool // take the usage chunk out again
+	price      Price
+	priced     bool
+	worst      wire.Usage
+	reserved   *ledger.Reservation
+	header     http.Header // to the upstream
+	resp       *http.Response
+	sent       bool // an upstream was asked
+	unanswered bool // and nobody knows what came of it
+	report     wire.Report
 }
 
 // ServeHTTP answers one request of the data plane.

@@ -149,10 +149,12 @@ func (x *exchange) send(k *key) (*http.Response, error) {
 	}
 	req.Header = x.header.Clone()
 	wire.Inject(req.Header, x.up.slot, k.secret.value)
-	x.sent = true
+	x.sent, x.unanswered = true, true
 	silent := time.AfterFunc(x.up.conf.Timeouts.FirstByte, func() { x.cancel(errSilent) })
 	defer silent.Stop()
-	return x.up.transport.RoundTrip(req)
+	resp, err := x.up.transport.RoundTrip(req)
+	x.unanswered = err != nil && x.ctx.Err() != nil
+	return resp, err
 }
 
 // errSilent is why a request ended to which nothing came any more.

@@ -38,12 +38,12 @@ func (x *exchange) settle() {
 func (x *exchange) usage() {
 	r := &x.report
 	switch {
-	case x.resp == nil && x.rec.End == Refused, x.rec.Status >= http.StatusBadRequest:
+	case x.resp == nil && !x.unanswered, x.resp != nil && x.resp.StatusCode >= http.StatusBadRequest:
 		x.cost(wire.Usage{}) // an error of the upstream costs nothing
 		return
 	case r.Known && (r.Complete || r.Failed):
 		x.rec.Usage = r.Usage
-	case x.rec.Status == 0, r.Complete, x.rec.End == Complete, x.rec.End == Refused:
+	case x.resp == nil, r.Complete, x.rec.End == Complete, x.rec.End == Refused:
 		// It was sent, and nobody saw what came of it; or it came and said nothing.
 		x.rec.Usage, x.rec.Guessed = x.worst, true
 	default:

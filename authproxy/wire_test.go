@@ -159,8 +159,8 @@ func TestTokenInEverySlot(t *testing.T) {
 	}
 }
 
-// events reads a stream event by event.
-func (r *rig) open(path, body string) (*http.Response, *bufio.Reader, context.CancelFunc) {
+// open begins to read a stream.
+func (r *rig) open(path, body string) (*bufio.Reader, context.CancelFunc) {
 	r.t.Helper()
 	ctx, cancel := context.WithCancel(r.t.Context())
 	req, _ := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+r.addr+path, strings.NewReader(body))
@@ -170,7 +170,7 @@ func (r *rig) open(path, body string) (*http.Response, *bufio.Reader, context.Ca
 		r.t.Fatal(err)
 	}
 	r.t.Cleanup(func() { cancel(); resp.Body.Close() })
-	return resp, bufio.NewReader(resp.Body), cancel
+	return bufio.NewReader(resp.Body), cancel
 }
 
 // next reads one event.
@@ -189,7 +189,7 @@ func next(t *testing.T, b *bufio.Reader) string {
 	}
 }
 
-func TestCompressedAnswersAreReadAndPassedPlain(t *testing.T) {
+func TestRow16CompressedAnswersAreReadAndPassedPlain(t *testing.T) {
 	t.Parallel()
 	for _, encoding := range []string{"gzip", "deflate"} {
 		for _, f := range append(formats(true), formats(false)...) {

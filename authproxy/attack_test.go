@@ -1,0 +1,654 @@
+package authproxy
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"harborgate/authproxy/internal/wire"
+	"harborgate/internal/mockllm"
+)
+
+// The attacks of docs/auth-proxy.md, by their numbers there. Those on single facts
+// of the wire, on the ledger and on the gate are tested beside them.
+
+// hosts are the hosts that the mock was asked as.
+func (r *rig) hosts() string {
+	var out []string
+	for _, q := range r.mock.Requests() {
+		out = append(out, q.Host)
+	}
+	return strings.Join(out, " ")
+}
+
+func TestAttack01Row10Row28ServerSideRequestForgery(t *testing.T) {
+	t.Parallel()
+	r := start(t, with(func(u *Upstream) { u.RemoteMedia = true }))
+	evil := start(t)
+	head := "\r\nX-Api-Key: " + r.token + "\r\nContent-Length: " + fmt.Sprint(len(ask)) + "\r\nConnection: close\r\n"
+	for _, line := range []string{
+		"POST http://" + evil.addr + "/v1/messages HTTP/1.1\r\nHost: x",
+		"POST http://" + evil.addr + messages + " HTTP/1.1\r\nHost: " + evil.addr,
+		"POST //" + evil.addr + "/v1/messages HTTP/1.1\r\nHost: x",
+		"POST /@" + evil.addr + "/v1/messages HTTP/1.1\r\nHost: x",
+		"POST /anthropic@" + evil.addr + "/v1/messages HTTP/1.1\r\nHost: x",
+		"POST /anthropic/http://" + evil.addr + " HTTP/1.1\r\nHost: x",
+		"POST /anthropic//" + evil.addr + "/v1/messages HTTP/1.1\r\nHost: x",
+		"POST /anthropic/../" + evil.addr + " HTTP/1.1\r\nHost: x",
+		"POST /anthropic/v1/messages?base_url=http://" + evil.addr + " HTTP/1.1\r\nHost: " + evil.addr,
+		"POST /anthropic/v1/messages HTTP/1.1\r\nHost: x\r\nX-Forwarded-Host: " + evil.addr + "\r\nX-Portkey-Custom-Host: http://" + evil.addr,
+		"CONNECT " + evil.addr + " HTTP/1.1\r\nHost: " + evil.addr,
+	} {
+		r.raw(line + head + "\r\n" + ask)
+	}
+	r.post(messages, `{"model":"m","api_base":"http://`+evil.addr+`","base_url":"http://`+evil.addr+`","metadata":{"api_base":"http://`+evil.addr+`"}}`)
+	if evil.dialled() != 0 || len(evil.records) != 0 {
+		t.Error("somebody else was dialled")
+	}
+	want := strings.TrimPrefix(r.up.URL, "http://")
+	for _, h := range strings.Fields(r.hosts()) {
+		if h != want {
+			t.Errorf("the upstream was asked as %s", h)
+		}
+	}
+	if n := len(r.mock.Requests()); n != 3 {
+		t.Errorf("%d requests got through, want the 3 that only carry a hint", n)
+	}
+}
+
+func TestAttack02LocalUpstreamsFetchNothing(t *testing.T) {
+	t.Parallel()
+	body := `{"model":"m","messages":[{"content":[{"type":"image_url","image_url":{"url":"http://169.254.169.254/"}}]}]}`
+	r := start(t)
+	if a := r.post("/gemini/v1beta/models/m:generateContent", body); a.status != 403 {
+		t.Errorf("%+v", a)
+	}
+	if a := r.post("/openai/v1/chat/completions", body); a.status != 400 || r.dialled() != 0 {
+		t.Errorf("%+v", a)
+	}
+	r = start(t, with(func(u *Upstream) { u.RemoteMedia = true }))
+	if a := r.post("/openai/v1/chat/completions", body); a.status != 200 {
+		t.Errorf("%+v", a)
+	}
+}
+
+func TestAttack03PathConfusion(t *testing.T) {
+	t.Parallel()
+	r := start(t)
+	for _, p := range []string{
+		"/anthropic/../admin", "/anthropic/v1/%2e%2e/messages", "/anthropic/v1%2fmessages", "/anthropic/v1/messages;x", "/anthropic/v1/./messages",
+		"//anthropic/v1/messages", "/anthropic/v1//messages", "/anthropic/v1/messages/", "/%61nthropic/v1/messages", `/anthropic\v1\messages`,
+		"/t/" + r.token + "//anthropic/v1/messages", "/t//anthropic/v1/messages", "/anthropic/v1/messages%00", "/anthropic/v1/messages%0d%0aX:%20y",
+		"/gemini/v1beta/models/..:generateContent", "/gemini/v1beta/models/a%2fb:generateContent", "/gemini/v1beta/models/a:x:generateContent",
+	} {
+		out := r.raw("POST " + p + " HTTP/1.1\r\nHost: x\r\nX-Api-Key: " + r.token + "\r\nContent-Length: " + fmt.Sprint(len(ask)) + "\r\nConnection: close\r\n\r\n" + ask)
+		if !strings.HasPrefix(out, "HTTP/1.1 40") {
+			t.Errorf("%s: %.60q", p, out)
+		}
+	}
+	if r.dialled() != 0 {
+		t.Error("an upstream was dialled")
+	}
+}
+
+func TestAttack04Row29HeaderSmuggling(t *testing.T) {
+	t.Parallel()
+	r := start(t)
+	send := func(lines string) string {
+		return r.raw("POST " + messages + " HTTP/1.1\r\nHost: x\r\n" + lines + "\r\nContent-Length: " + fmt.Sprint(len(ask)) + "\r\nConnection: close\r\n\r\n" + ask)
+	}
+	key := "X-Api-Key: " + r.token
+	for lines, status := range map[string]string{
+		key + "\r\nx-api-key: other":                                        "400",
+		key + "\r\nAuthorization: Bearer other":                             "401",
+		key + "\r\nContent-Type: a\r\nContent-Type: b":                      "400",
+		key + "\r\nX Bad: y":                                                "400",
+		key + "\r\nX-Y: a\rb":                                               "400",
+		key + "\r\nConnection: x-api-key, anthropic-version":                "200",
+		key + "\r\nx_api_key: evil\r\nX-API_KEY: evil":                      "200",
+		key + "\r\nAnthropic-Beta: a,b\r\nAnthropic-Beta: c":                "200",
+		key + "\r\nTE: trailers\r\nTrailer: X-Evil\r\nExpect: 100-continue": "",
+	} {
+		if out := send(lines); status != "" && !strings.Contains(out, "HTTP/1.1 "+status) {
+			t.Errorf("%q: %.60q", lines, out)
+		}
+	}
+	for _, q := range r.mock.Requests() {
+		if q.Header.Get("X-Api-Key") != canary || len(q.Header["X-Api-Key"]) != 1 {
+			t.Errorf("the key did not arrive: %v", q.Header)
+		}
+		if strings.Contains(fmt.Sprint(q.Header), "evil") || q.Header.Get("Te") != "" || q.Header.Get("Trailer") != "" {
+			t.Errorf("%v", q.Header)
+		}
+	}
+}
+
+func TestAttack05RequestSmuggling(t *testing.T) {
+	t.Parallel()
+	r := start(t)
+	hidden := "POST " + messages + " HTTP/1.1\r\nHost: x\r\nX-Api-Key: " + r.token + "\r\nContent-Length: " + fmt.Sprint(len(ask)) + "\r\n\r\n" + ask
+	head := "POST " + messages + " HTTP/1.1\r\nHost: x\r\nX-Api-Key: " + r.token + "\r\n"
+	for name, text := range map[string]string{
+		"length and chunks":  head + "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + hidden,
+		"chunks":             head + "Transfer-Encoding: chunked\r\n\r\n" + fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(ask), ask) + hidden,
+		"two lengths":        head + "Content-Length: 5\r\nContent-Length: 50\r\n\r\n" + hidden,
+		"odd chunks":         head + "Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n" + hidden,
+		"space before colon": head + "Transfer-Encoding : chunked\r\n\r\n0\r\n\r\n" + hidden,
+		"two hosts":          "POST " + messages + " HTTP/1.1\r\nHost: x\r\nHost: y\r\nX-Api-Key: " + r.token + "\r\nContent-Length: 0\r\n\r\n" + hidden,
+		"h2 preface":         "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + hidden,
+	} {
+		out := r.raw(text)
+		if strings.Contains(out, "HTTP/1.1 200") || strings.Count(out, "HTTP/1.1 ") > 1 {
+			t.Errorf("%s: %q", name, out)
+		}
+	}
+	if n := len(r.mock.Requests()); n != 0 {
+		t.Errorf("%d requests got through", n)
+	}
+}
+
+func TestAttack06Methods(t *testing.T) {
+	t.Parallel()
+	r := start(t)
+	for _, m := range []string{"TRACE", "OPTIONS", "PUT", "DELETE", "PATCH", "CONNECT", "PROPFIND", "get"} {
+		out := r.raw(m + " " + messages + " HTTP/1.1\r\nHost: x\r\nX-Api-Key: " + r.token + "\r\nConnection: close\r\n\r\n")
+		if !strings.HasPrefix(out, "HTTP/1.1 405") || strings.Contains(out, "Access-Control") {
+			t.Errorf("%s: %.80q", m, out)
+		}
+	}
+	if r.dialled() != 0 {
+		t.Error("an upstream was dialled")
+	}
+}
+
+func TestAttack07Row23Upgrades(t *testing.T) {
+	t.Parallel()
+	r := start(t)
+	for _, h := range []string{
+		"Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: x",
+		"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA",
+		"Connection: keep-alive, upgrade",
+	} {
+		out := r.raw("GET /openai/v1/responses HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + r.token + "\r\n" + h + "\r\n\r\n")
+		if !strings.HasPrefix(out, "HTTP/1.1 426") || !strings.Contains(out, "Connection: close") {
+			t.Errorf("%.100q", out)
+		}
+	}
+	r.mock.Script(mockllm.Step{Body: []byte{}, Status: 101, Header: http.Header{"Upgrade": {"x"}, "Connection": {"Upgrade"}}})
+	if a := r.post(messages, ask); a.status != 502 && a.status != 503 && a.status != 200 {
+		t.Errorf("a switch that nobody asked for: %+v", a)
+	}
+}
+
+func TestAttack08KeysThatComeBackAreMasked(t *testing.T) {
+	t.Parallel()
+	split := func(first, rest string) mockllm.Step { return mockllm.Step{Text: first + rest} }
+	r := start(t)
+	for name, s := range map[string]mockllm.Step{
+		"plain":      split("your key is ", canary),
+		"url":        {Text: url.QueryEscape(canary)},
+		"echo":       {Echo: true},
+		"gzip":       {Echo: true, Encoding: "gzip"},
+		"a secret":   {Body: []byte(canary)},
+		"in a array": {Body: []byte(`["` + canary + `"]`)},
+	} {
+		r.mock.Script(s, s)
+		if a := r.post(messages, ask); a.status != 200 || !strings.Contains(a.body, "****") {
+			t.Errorf("%s: %+v", name, a)
+		}
+		r.post(messages, askStream)
+	}
+}
+
+func TestAttack08KeysCutIntoPieces(t *testing.T) {
+	t.Parallel()
+	forms := Secret{canary}.forms()
+	for _, f := range forms {
+		text := append(append([]byte("before "), f...), " after"...)
+		for n := 1; n < len(text); n++ {
+			s := newScrubber(forms)
+			var out []byte
+			for p := text; len(p) > 0; p = p[min(n, len(p)):] {
+				out = append(out, s.clean(bytes.Clone(p[:min(n, len(p))]))...)
+			}
+			out = append(out, s.rest...)
+			if len(out) != len(text) || bytes.Contains(out, f) || s.hits == 0 {
+				t.Errorf("pieces of %d: %q", n, out)
+			}
+		}
+	}
+}
+
+func TestAttack09ErrorsOfOurKeyAreOurs(t *testing.T) {
+	t.Parallel()
+	for _, f := range formats(false) {
+		r := start(t, once)
+		r.mock.Script(mockllm.Step{Status: 401, Body: []byte(`{"error":{"message":"Incorrect API key provided: sk-ant-***********cdef"}}`)})
+		a := r.post(f.path, f.body)
+		want := map[string]int{"messages": 402, "chat": 401, "responses": 400, "gemini": 402}[f.name]
+		if a.status != want || strings.Contains(a.body, "cdef") || a.header.Get(wire.Marker) != "upstream_credential" || a.header.Get("X-Should-Retry") != "false" {
+			t.Errorf("%s: %+v", f.name, a)
+		}
+		if rec := r.record(1); rec.Refused != wire.KeyRefused {
+			t.Errorf("%+v", rec)
+		}
+		r.post(f.path, f.body) // from memory: the key rests
+		if n := len(r.mock.Requests()); n != 1 {
+			t.Errorf("%d requests", n)
+		}
+	}
+}
+
+func TestAttack11CredentialEndpoints(t *testing.T) {
+	t.Parallel()
+	r := start(t)
+	for _, p := range []string{
+		"/anthropic/api/oauth/claude_cli/create_api_key", "/anthropic/v1/oauth/token", "/anthropic/v1/organizations/me/api_keys", "/openrouter/v1/key",
+		"/openrouter/v1/keys", "/openrouter/v1/credits", "/openai/v1/organization/admin_api_keys", "/openai/v1/files", "/openai/v1/batches", "/openai/v1/realtime",
+	} {
+		for _, m := range []string{"GET", "POST"} {
+			if a := r.do(t.Context(), m, p, "{}", nil); a.status != 404 {
+				t.Errorf("%s %s: %+v", m, p, a)
+			}
+		}
+	}
+	if r.dialled() != 0 {
+		t.Error("an upstream was dialled")
+	}
+}
+
+func TestAttack12StateOfOtherTrials(t *testing.T) {
+	t.Parallel()
+	r := start(t)
+	r.mock.Script(mockllm.Step{ID: "mine"})
+	if a := r.post("/openai/v1/responses", `{"model":"m","input":[]}`); a.status != 200 {
+		t.Fatalf("%+v", a)
+	}
+	r.record(1)
+	goOn := `{"model":"m","input":[],"previous_response_id":"resp_mine"}`
+	if a := r.post("/openai/v1/responses", goOn); a.status != 200 {
+		t.Errorf("the own response: %+v", a)
+	}
+	r.token, _ = r.mint(GrantSpec{Trial: "other"})
+	for _, a := range []answer{
+		r.post("/openai/v1/responses", goOn),
+		r.do(t.Context(), "GET", "/openai/v1/responses/resp_mine", "", nil),
+		r.post("/openai/v1/responses", `{"model":"m","conversation":"conv_1"}`),
+		r.post("/gemini/v1beta/models/m:generateContent", `{"cachedContent":"cachedContents/1"}`),
+	} {
+		if a.status < 400 {
+			t.Errorf("%+v", a)
+		}
+	}
+	if n := len(r.mock.Requests()); n != 2 {
+		t.Errorf("%d requests", n)
+	}
+}
+
+func TestAttack13Row24StolenToken(t *testing.T) {
+	t.Parallel()
+	r := start(t)
+	r.token, _ = r.mint(GrantSpec{Source: "trial A"})
+	if a := r.post(messages, ask); a.status != 401 {
+		t.Errorf("from elsewhere: %+v", a)
+	}
+	if !strings.Contains(r.log.String(), "came from elsewhere") || strings.Contains(r.log.String(), r.token[20:]) {
+		t.Error(r.log.String())
+	}
+	for source, want := range map[string]int{"trial A": 200, "trial B": 401} {
+		if got := r.handed(source); got != want {
+			t.Errorf("%s: %d", source, got)
+		}
+	}
+}
+
+// handed sends a request over a connection that comes by Handle.
+func (r *rig) handed(source string) int {
+	r.t.Helper()
+	ours, theirs := net.Pipe()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		r.proxy.Handle(source)(theirs)
+	}()
+	tr := &http.Transport{DisableKeepAlives: true, DialContext: func(context.Context, string, string) (net.Conn, error) { return ours, nil }}
+	req, _ := http.NewRequestWithContext(r.t.Context(), "POST", "http://proxy"+messages, strings.NewReader(ask))
+	req.Header.Set("X-Api-Key", r.token)
+	resp, err := tr.RoundTrip(req)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	resp.Body.Close()
+	<-done
+	return resp.StatusCode
+}
+
+func TestAttack14Row12TokenGuessing(t *testing.T) {
+	t.Parallel()
+	r := start(t)
+	revoked, id := r.mint(GrantSpec{})
+	r.proxy.Revoke(id)
+	var first string
+	for i, token := range []string{"x", "hgt_000000000000_" + strings.Repeat("A", 43), revoked, r.token + "x", strings.ToUpper(r.token)} {
+		a := r.do(t.Context(), "POST", messages, ask, http.Header{"X-Api-Key": {token}})
+		rec := r.record(1)
+		body := strings.ReplaceAll(a.body, rec.ID, "ID")
+		if i == 0 {
+			first = body
+		}
+		if a.status != 401 || body != first {
+			t.Errorf("%d %s", a.status, body)
+		}
+	}
+	if strings.Contains(r.log.String(), revoked[17:]) {
+		t.Error("a token is in the log")
+	}
+}
+
+func TestAttack15Row04BudgetHoldsUnderParallelRequests(t *testing.T) {
+	t.Parallel()
+	r := start(t)
+	// A request may come to 15 tokens in and 100 out: 0.001015 dollars, or a little more.
+	r.token, _ = r.mint(GrantSpec{Trial: "poor", Trials: Sum{Money: usd(t, "0.00525")}})
+	const k, n = 5, 64
+	hold := make(chan struct{})
+	r.mock.Always(func(mockllm.Request) mockllm.Step { return mockllm.Step{Hold: hold} })
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	statuses := map[int]int{}
+	for range n {
+		wg.Go(func() {
+			a := r.post(messages, ask)
+			mu.Lock()
+			defer mu.Unlock()
+			statuses[a.status]++
+		})
+	}
+	r.record(n - k) // all that are refused
+	close(hold)
+	wg.Wait()
+	if statuses[200] != k || statuses[402] != n-k {
+		t.Errorf("%v", statuses)
+	}
+}
+
+func TestAttack16Row01EarlyDisconnectIsBilled(t *testing.T) {
+	t.Parallel()
+	r := start(t)
+	for _, f := range formats(true)[:3] {
+		r.mock.Script(mockllm.Step{Text: strings.Repeat("word ", 40), Words: 200, CutAfter: 0, Pause: time.Millisecond})
+		b, cancel := r.open(f.path, f.body)
+		for range 5 {
+			next(t, b)
+		}
+		cancel()
+		rec := r.record(1)
+		if rec.End != ClientGone || !rec.Guessed || rec.Cost == nil || rec.Usage.Output < 40 || rec.Usage.Prompt() == 0 {
+			t.Errorf("%s: %+v", f.name, rec)
+		}
+	}
+}
+
+func TestAttack17HiddenUsageCostsTheReservation(t *testing.T) {
+	t.Parallel()
+	for _, stream := range []bool{true, false} {
+		for _, f := range formats(stream) {
+			r := start(t)
+			r.mock.Script(mockllm.Step{NoUsage: true})
+			r.post(f.path, f.body)
+			rec := r.record(1)
+			if rec.Usage.Output != 100 || !rec.Guessed || *rec.Cost < 1_000_000 {
+				t.Errorf("%s: %+v", f.name, rec)
+			}
+		}
+	}
+	r := start(t)
+	r.mock.Script(mockllm.Step{Encoding: "br"})
+	if a := r.post(messages, ask); a.status != 502 {
+		t.Errorf("%+v", a)
+	}
+	if rec := r.record(1); rec.Usage.Output != 100 || rec.Refused != wire.BadAnswer {
+		t.Errorf("%+v", rec)
+	}
+}
+
+func TestAttack18AnswersOfAnotherModel(t *testing.T) {
+	t.Parallel()
+	r := start(t, with(func(u *Upstream) { u.Prices = map[string]Price{"m": price("1", "10"), "dear": price("10", "100")} }))
+	r.mock.Script(mockllm.Step{Model: "dear"})
+	r.post("/openai/v1/chat/completions", ask)
+	if rec := r.record(1); rec.Cost.String() != "0.0142" || rec.Answered != "dear" {
+		t.Errorf("%v %+v", rec.Cost, rec)
+	}
+	for _, body := range []string{`{"model":"m","Model":"dear"}`, `{"model":"m","models":["dear"]}`, `{"model":"m"}{"model":"dear"}`} {
+		if a := r.post("/openai/v1/chat/completions", body); a.status != 400 {
+			t.Errorf("%s: %+v", body, a)
+		}
+	}
+}
+
+func TestAttack21DecompressionBomb(t *testing.T) {
+	t.Parallel()
+	r := start(t)
+	var bomb bytes.Buffer
+	z := gzip.NewWriter(&bomb)
+	zeros := make([]byte, 1<<20)
+	for range 80 {
+		_, _ = z.Write(zeros)
+	}
+	z.Close()
+	r.mock.Script(mockllm.Step{Body: bomb.Bytes(), Header: http.Header{"Content-Encoding": {"gzip"}}})
+	b, _ := r.open(messages, ask)
+	if n, err := io.Copy(io.Discard, b); err == nil {
+		t.Errorf("it came to an end: %d bytes", n)
+	}
+	if rec := r.record(1); rec.BytesOut > 64<<20 {
+		t.Errorf("%d bytes", rec.BytesOut)
+	}
+	a := r.do(t.Context(), "POST", messages, "x", http.Header{"X-Api-Key": {r.token}, "Content-Encoding": {"gzip"}})
+	if a.status != 400 || len(r.mock.Requests()) != 1 {
+		t.Errorf("a compressed request: %+v", a)
+	}
+}
+
+func TestAttack22BodiesWithinBounds(t *testing.T) {
+	t.Parallel()
+	r := start(t, with(func(u *Upstream) { u.MaxBody = 1000 }), func(_ *Config, o *Options) { o.Bodies = 1500 })
+	if a := r.post(messages, strings.Repeat("x", 1001)); a.status != 413 || !strings.Contains(a.body, "request_too_large") {
+		t.Errorf("%+v", a)
+	}
+	r.record(1)
+	hold, held := make(chan struct{}), make(chan struct{})
+	var first sync.Once
+	r.mock.Always(func(mockllm.Request) mockllm.Step {
+		first.Do(func() { close(held) })
+		return mockllm.Step{Hold: hold}
+	})
+	big := `{"model":"m","x":"` + strings.Repeat("x", 900) + `"}`
+	done := make(chan answer, 1)
+	go func() { done <- r.post(messages, big) }()
+	<-held // it is being answered, and holds its body
+	if a := r.post(messages, big); a.status != 429 || a.header.Get("Retry-After") != "1" {
+		t.Errorf("%+v", a)
+	}
+	close(hold)
+	if a := <-done; a.status != 200 {
+		t.Errorf("%+v", a)
+	}
+	if a := r.post(messages, big); a.status != 200 {
+		t.Errorf("afterwards: %+v", a)
+	}
+}
+
+func TestAttack24SilentUpstreams(t *testing.T) {
+	t.Parallel()
+	r := start(t, with(func(u *Upstream) {
+		u.Timeouts = Timeouts{FirstByte: 200 * time.Millisecond, Idle: 200 * time.Millisecond}
+	}))
+	r.mock.Script(mockllm.Step{Hold: make(chan struct{})}, mockllm.Step{Text: "x", HoldEvent: make(chan struct{})})
+	if a := r.post(messages, askStream); a.status != 503 || a.header.Get(wire.Marker) != "upstream_unavailable" {
+		t.Errorf("%+v", a)
+	}
+	if rec := r.record(1); rec.Cost == nil || *rec.Cost == 0 {
+		t.Errorf("nobody knows what came of it, and it cost nothing: %+v", rec)
+	}
+	if a := r.post(messages, askStream); a.err == nil {
+		t.Errorf("%+v", a)
+	}
+	if rec := r.record(1); rec.End != Idle {
+		t.Errorf("%+v", rec)
+	}
+}
+
+func TestAttack25LogInjection(t *testing.T) {
+	t.Parallel()
+	r := start(t)
+	r.post(messages, `{"model":"m\n{\"grant\":\"forged\"}\u001b[31m","x":1}`)
+	if rec := r.record(1); strings.ContainsAny(rec.Model, "\n\x1b") {
+		t.Errorf("%q", rec.Model)
+	}
+	r.post(messages, `{"model":"`+strings.Repeat("m", 10_000)+`"}`)
+	if rec := r.record(1); len(rec.Model) > 128 {
+		t.Errorf("%d", len(rec.Model))
+	}
+}
+
+func TestAttack27ProxiesOfTheEnvironment(t *testing.T) {
+	other := start(t)
+	t.Setenv("HTTP_PROXY", "http://"+other.addr)
+	t.Setenv("ALL_PROXY", "http://"+other.addr)
+	tr := newTransport(true, nil)
+	if tr.Proxy != nil {
+		t.Error("a proxy of the environment would see the key")
+	}
+	r := start(t)
+	if a := r.post(messages, ask); a.status != 200 || other.dialled() != 0 {
+		t.Errorf("%+v", a)
+	}
+}
+
+func TestAttack29NothingInARequestRaisesAGrant(t *testing.T) {
+	t.Parallel()
+	r := start(t)
+	r.token, _ = r.mint(GrantSpec{Trial: "capped", Trials: Sum{Requests: 1}})
+	h := func() http.Header {
+		return http.Header{
+			"X-Api-Key": {r.token}, "X-Trial-Budget": {"1000"}, "X-Harborgate-Budget": {"1000"}, "X-Job": {"other"}, "X-Trial": {"other"},
+		}
+	}
+	if a := r.do(t.Context(), "POST", messages, ask, h()); a.status != 200 {
+		t.Errorf("%+v", a)
+	}
+	r.record(1)
+	if a := r.do(t.Context(), "POST", messages, ask, h()); a.status != 402 || !strings.Contains(a.body, "budget trial of 1 requests") {
+		t.Errorf("%+v", a)
+	}
+}
+
+func TestAttack30KeyFiles(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := func(name string, mode os.FileMode, text string) string {
+		p := filepath.Join(dir, name)
+		if err := os.WriteFile(p, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(p, mode); err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	good := file("good", 0o600, canary+"\n")
+	link := filepath.Join(dir, "link")
+	if err := os.Symlink(good, link); err != nil {
+		t.Fatal(err)
+	}
+	open := filepath.Join(dir, "open")
+	if err := os.Mkdir(open, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	inOpen := filepath.Join(open, "key")
+	if err := os.WriteFile(inOpen, []byte(canary), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(open, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	var s Sources
+	if k, err := s.resolve(t.Context(), KeyRef("file:"+good)); err != nil || k.value != canary {
+		t.Errorf("%v", err)
+	}
+	for p, want := range map[string]string{
+		file("world", 0o644, canary): "0644", file("group", 0o640, canary): "0640", link: "link", dir: "regular", inOpen: "0777",
+		filepath.Join(dir, "none"): "no such file", file("empty", 0o600, ""): "empty", file("held", 0o600, "proxy-managed"): "placeholder",
+		file("lines", 0o600, canary+"\n"+canary): "line ends",
+	} {
+		_, err := s.resolve(t.Context(), KeyRef("file:"+p))
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), p) || strings.Contains(err.Error(), "CANARY") {
+			t.Errorf("%s: %v", p, err)
+		}
+	}
+}
+
+func TestAttack32GrantOfAnotherUpstream(t *testing.T) {
+	t.Parallel()
+	r := start(t)
+	r.token, _ = r.mint(GrantSpec{Upstreams: []string{"openai"}, Models: []string{"m"}})
+	if a := r.post(messages, ask); a.status != 403 || r.dialled() != 0 {
+		t.Errorf("%+v", a)
+	}
+	if a := r.post("/openai/v1/chat/completions", `{"model":"m2","messages":[]}`); a.status != 400 || r.dialled() != 0 {
+		t.Errorf("%+v", a)
+	}
+}
+
+func TestAttack35RetriesAreOneRequest(t *testing.T) {
+	t.Parallel()
+	r := start(t)
+	r.mock.Script(mockllm.Step{Status: 500}, mockllm.Step{Reset: true}, mockllm.Step{})
+	a := r.post(messages, ask)
+	rec := r.record(1)
+	if a.status != 200 || rec.Attempts != 3 || len(r.mock.Requests()) != 3 {
+		t.Errorf("%+v %+v", a, rec)
+	}
+	if b := r.proxy.Status().Accounts["trial/j/t"]; b.Spent.Requests != 1 || b.Spent.Money != *rec.Cost || !b.Reserved.IsZero() {
+		t.Errorf("%+v", b)
+	}
+	r.mock.Script(mockllm.Step{CutAfter: 3}) // after the first byte, never
+	if a := r.post(messages, askStream); a.err == nil || len(r.mock.Requests()) != 4 {
+		t.Errorf("%+v", a)
+	}
+}
+
+func TestAttack36BodiesAreWrittenNowhere(t *testing.T) {
+	t.Parallel()
+	r := start(t)
+	r.post(messages, `{"model":"m","max_tokens":1,"messages":[{"content":"please log NEEDLE"}]}`)
+	r.post(messages, `{"model":"m","max_tokens":"NEEDLE"}`)
+	r.post(messages+"/NEEDLE?NEEDLE=1", `NEEDLE`)
+	r.record(3)
+	if all := fmt.Sprint(r.records) + r.log.String(); strings.Contains(all, "NEEDLE") {
+		t.Error(all)
+	}
+}
+
+func TestAttack37OnlyTheUpstreamSaysWhatWasUsed(t *testing.T) {
+	t.Parallel()
+	r := start(t)
+	h := http.Header{"X-Api-Key": {r.token}, "X-Usage": {"0"}, "X-Cost": {"0"}}
+	r.do(t.Context(), "POST", messages, `{"model":"m","max_tokens":100,"usage":{"input_tokens":0,"output_tokens":0}}`, h)
+	if rec := r.record(1); rec.Usage.Output != 42 {
+		t.Errorf("%+v", rec)
+	}
+}
