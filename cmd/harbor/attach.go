@@ -114,7 +114,7 @@ func followJob(ctx context.Context, e *env, dir string, quiet bool) error {
 	state := newJobState(0)
 	state.earlier = finishedIn(dir)
 	ch := make(chan trials.Event)
-	progress := startProgress(e, state, ch, quiet)
+	progress := startProgress(context.WithoutCancel(ctx), e, state, ch, quiet)
 	err := relay(ctx, dir, ch)
 	close(ch)
 	progress.wait()

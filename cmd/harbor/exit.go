@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"syscall"
@@ -70,9 +71,12 @@ func exitCode(e *env, err error) int {
 // signal the process and its group.
 const echo = 300 * time.Millisecond
 
+// lastWords are what a second signal leaves to be said.
+const lastWords = "harbor: stopped at once; sandboxes that are left are removed by the next start, or by `harbor cleanup`"
+
 // withSignals ends the context at the first signal, with the signal as the
-// cause, and the process at the second.
-func withSignals(ctx context.Context) (context.Context, func()) {
+// cause, and the process at the second, with a word on w.
+func withSignals(ctx context.Context, w io.Writer) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	ch := make(chan os.Signal, 2)
 	signal.Notify(ch, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
@@ -87,6 +91,7 @@ func withSignals(ctx context.Context) (context.Context, func()) {
 					first = time.Now()
 					cancel(signalError{s.(syscall.Signal)})
 				case time.Since(first) > echo:
+					fmt.Fprintln(w, "\n"+lastWords)
 					os.Exit(exitSignalled + int(s.(syscall.Signal)))
 				}
 			case <-done:
@@ -99,4 +104,12 @@ func withSignals(ctx context.Context) (context.Context, func()) {
 		close(done)
 		cancel(nil)
 	}
+}
+
+// outlivePipes lets a process that has work to finish live on when whoever reads
+// its output is gone, as at the end of `| head`: writes fail instead.
+func outlivePipes() (stop func()) {
+	ch := make(chan os.Signal, 1)
+	signal.Notify(ch, syscall.SIGPIPE)
+	return func() { signal.Stop(ch) }
 }

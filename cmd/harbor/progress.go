@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"maps"
@@ -37,17 +38,18 @@ type progress struct {
 	done  chan struct{}
 }
 
-func newProgress(e *env, log *events.Log, plan *app.Plan) *progress {
+func newProgress(ctx context.Context, e *env, log *events.Log, plan *app.Plan) *progress {
 	state := newJobState(plan.Total())
 	if plan.Past != nil {
 		state.keep(plan.Past.Kept)
 	}
 	ch, _ := log.Subscribe(eventBuffer)
-	return startProgress(e, state, ch, plan.Config.Quiet)
+	return startProgress(ctx, e, state, ch, plan.Config.Quiet)
 }
 
-// startProgress shows what a channel brings, until that is closed.
-func startProgress(e *env, state *jobState, ch <-chan trials.Event, quiet bool) *progress {
+// startProgress shows what a channel brings, until that is closed, and that the
+// context ended.
+func startProgress(ctx context.Context, e *env, state *jobState, ch <-chan trials.Event, quiet bool) *progress {
 	p := &progress{out: e.err, quiet: quiet, state: state, done: make(chan struct{})}
 	if f, ok := e.err.(*os.File); ok && term.IsTerminal(int(f.Fd())) && wantsLive(e.lookup) {
 		p.live = true
@@ -55,7 +57,7 @@ func startProgress(e *env, state *jobState, ch <-chan trials.Event, quiet bool) 
 			p.width = w
 		}
 	}
-	go p.follow(ch)
+	go p.follow(ctx, ch)
 	return p
 }
 
@@ -73,10 +75,14 @@ func wantsLive(lookup func(string) (string, bool)) bool {
 	return true
 }
 
+// stopping is said when a job was asked to stop, which takes a moment.
+const stopping = "harbor: stopping: running trials are ended and their sandboxes removed; the same again stops at once"
+
 // wait returns when the last event is shown.
 func (p *progress) wait() { <-p.done }
 
-func (p *progress) follow(ch <-chan trials.Event) {
+func (p *progress) follow(ctx context.Context, ch <-chan trials.Event) {
+	ended := ctx.Done()
 	defer close(p.done)
 	tick := time.NewTicker(redraw)
 	defer tick.Stop()
@@ -96,6 +102,10 @@ func (p *progress) follow(ch <-chan trials.Event) {
 			if !p.live && !p.quiet && line != "" {
 				say(line)
 			}
+		case <-ended:
+			ended = nil
+			p.draw(nil)
+			say(stopping)
 		case now := <-tick.C:
 			switch {
 			case p.live:

@@ -26,7 +26,7 @@ func TestB151LinesWithoutATerminal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
 		ch := make(chan trials.Event, 8)
-		p := startProgress(&env{streams: streams{err: &out}, lookup: os.LookupEnv}, newJobState(2), ch, false)
+		p := startProgress(t.Context(), &env{streams: streams{err: &out}, lookup: os.LookupEnv}, newJobState(2), ch, false)
 		ch <- event(trials.EventStart, "a", 1, nil)
 		time.Sleep(95 * time.Second) //nolint:forbidigo // in a bubble
 		ch <- event(trials.EventEnd, "a", 1, map[string]any{"reward_valid": true, "rewards": map[string]any{"reward": 1.0}})

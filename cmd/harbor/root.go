@@ -32,7 +32,7 @@ type env struct {
 
 // run executes one command line and returns its exit code.
 func run(ctx context.Context, args []string, s streams) int {
-	ctx, stop := withSignals(ctx)
+	ctx, stop := withSignals(ctx, s.err)
 	defer stop()
 	e := &env{streams: s, lookup: os.LookupEnv, log: slog.New(slog.DiscardHandler)}
 	root := newRoot(e)

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"syscall"
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
@@ -274,11 +275,14 @@ func (o *runOptions) watch(ctx context.Context, j *app.Job) error {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
-	progress := newProgress(o.env, j.Events, j.Plan)
+	defer outlivePipes()()
+	progress := newProgress(ctx, o.env, j.Events, j.Plan)
 	summary, err := j.Run(ctx)
 	err = errors.Join(err, j.Close())
 	progress.wait()
-	err = errors.Join(err, o.showPlanned(j.Plan, summary))
+	if show := o.showPlanned(j.Plan, summary); !errors.Is(show, syscall.EPIPE) { // nobody reads it
+		err = errors.Join(err, show)
+	}
 	if err != nil { // said here: the code below may stand for something else
 		fmt.Fprintln(o.err, "harbor:", printable(err.Error()))
 	}
