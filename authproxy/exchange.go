@@ -67,6 +67,7 @@ type exchange struct {
 	cancel context.CancelCauseFunc
 
 	body       []byte
+	taken      bool // the body was read to its end
 	ask        wire.Ask
 	filter     bool // take the usage chunk out again
 	price      Price
@@ -178,6 +179,10 @@ func (x *exchange) finish() {
 		x.ends[i]()
 	}
 	_ = x.rc.SetWriteDeadline(time.Time{})
+	if !x.taken { // the server reads the rest of a body, and would wait for it for ever
+		const rest = 5 * time.Second
+		_ = x.rc.SetReadDeadline(time.Now().Add(rest))
+	}
 	x.rec.WaitedMS, x.rec.DurMS = x.rec.waited.Milliseconds(), time.Since(x.start).Milliseconds()
 	if x.rec.End == "" {
 		x.rec.End = ClientGone

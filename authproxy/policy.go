@@ -30,12 +30,12 @@ func (x *exchange) read() error {
 	limit := 30*time.Second + time.Duration(n/slowest)*time.Second
 	_ = x.rc.SetReadDeadline(time.Now().Add(limit)) // what cannot have one does without
 	x.body = make([]byte, n)
-	_, err := io.ReadFull(x.r.Body, x.body)
-	_ = x.rc.SetReadDeadline(time.Time{})
-	if err != nil {
+	if _, err := io.ReadFull(x.r.Body, x.body); err != nil {
 		x.rec.End = ClientGone
 		return errAborted
 	}
+	_ = x.rc.SetReadDeadline(time.Time{})
+	x.taken = true
 	return nil
 }
 

@@ -226,6 +226,9 @@ func splice(b []byte, start, end int, text string) []byte {
 // HasRemoteMedia reports whether a body names something to fetch: a value under a
 // key that ends in url or uri, of another scheme than data.
 func HasRemoteMedia(body []byte) bool {
+	if !mayNameURL(body) {
+		return false
+	}
 	d := json.NewDecoder(bytes.NewReader(body))
 	key := ""
 	for {
@@ -242,6 +245,23 @@ func HasRemoteMedia(body []byte) bool {
 			return true
 		}
 		key = s
+	}
+}
+
+// mayNameURL is the quick look that most bodies need: a key that ends like those,
+// or an escape that may hide one.
+func mayNameURL(body []byte) bool {
+	for i := 0; ; i++ {
+		n := bytes.IndexByte(body[i:], '"')
+		if n < 0 {
+			return bytes.Contains(body, []byte(`\u`))
+		}
+		if i += n; i < 2 {
+			continue
+		}
+		if r, l := body[i-2]|' ', body[i-1]|' '; r == 'r' && (l == 'l' || l == 'i') {
+			return true
+		}
 	}
 }
 
