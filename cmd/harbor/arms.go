@@ -228,7 +228,8 @@ func armFacts(r *stats.Row) []string {
 }
 
 func columnFacts(r *stats.Row, c *stats.Column) []string {
-	out := []string{fmt.Sprintf("%s mean %s (n = %d)", c.Key, c.Text(), c.N)}
+	out := []string{fmt.Sprintf("%s mean %s (%s)", c.Key, c.Text(), behind(c.Estimate))}
+	out = append(out, lackingTexts(r, c)...)
 	if c.Interval != nil {
 		out = append(out, "95 % interval "+c.Interval.Text()+" ("+methods[c.Interval.Method]+")")
 	}
@@ -236,12 +237,44 @@ func columnFacts(r *stats.Row, c *stats.Column) []string {
 		out = append(out, boundsText(b))
 	}
 	if e := c.WithoutSuspect; e != nil {
-		out = append(out, fmt.Sprintf("without suspect ones %s (n = %d)", e.Text(), e.N))
+		out = append(out, fmt.Sprintf("without suspect ones %s (%s)", e.Text(), behind(*e)))
 	}
 	if r.Attempts > 1 {
 		out = append(append(out, atKTexts("pass@", c.PassAtK)...), atKTexts("pass^", c.PassAllK)...)
 	}
 	return out
+}
+
+// behind says how many tasks a mean and its ± are over, and of how many verdicts.
+func behind(e stats.Estimate) string {
+	return fmt.Sprintf("n = %s, %s", plural(e.Tasks, "task"), plural(e.N, "verdict"))
+}
+
+// lackingTexts say that some verdicts have no value of a key, if so: they are graded, and
+// still missing in its mean.
+func lackingTexts(r *stats.Row, c *stats.Column) []string {
+	switch n := r.Graded - c.N; {
+	case n <= 0:
+		return nil
+	case n == 1:
+		return []string{"1 verdict lacks this key"}
+	default:
+		return []string{fmt.Sprintf("%d verdicts lack this key", n)}
+	}
+}
+
+// checkReward refuses a reward key that none of the rows has, if they have any.
+func checkReward(key string, rows []stats.Row) error {
+	known := map[string]bool{}
+	for _, r := range rows {
+		for _, c := range r.Rewards {
+			known[c.Key] = true
+		}
+	}
+	if key == "" || known[key] || len(known) == 0 {
+		return nil
+	}
+	return nothingRan("--reward %s: no verdict has a reward of that name: write one of %s", key, strings.Join(sortedNames(known), ", "))
 }
 
 func boundsText(b *stats.Bounds) string {

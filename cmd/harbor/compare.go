@@ -86,9 +86,16 @@ func (o *compareOptions) run(args []string) error {
 	if err != nil {
 		return codedError{exitNothing, err}
 	}
+	rows := make([]stats.Row, len(arms))
+	for i, a := range arms {
+		rows[i] = a.side.Row(o.how.RewardKey)
+	}
+	if err := checkReward(o.how.RewardKey, rows); err != nil {
+		return err
+	}
 	out := compared{Baseline: o.how.Baseline, RewardKey: o.how.RewardKey, ExcludeSuspect: o.how.ExcludeSuspect, Comparisons: cs}
-	for _, a := range arms {
-		out.Arms = append(out.Arms, comparedArm{a.side.Name, a.job, a.name, a.side.Row(o.how.RewardKey)})
+	for i, a := range arms {
+		out.Arms = append(out.Arms, comparedArm{a.side.Name, a.job, a.name, rows[i]})
 	}
 	if err := o.print(out); err != nil {
 		return err
@@ -160,7 +167,9 @@ func (c compared) page() page {
 	if c.ExcludeSuspect {
 		arms.note("Suspect verdicts are left out of the comparison, and are in the means of this block.")
 	}
-	arms.note("± is the standard error over tasks, n the number of values behind a number.")
+	if arms.says("±") {
+		arms.note("± is the standard error over tasks.")
+	}
 	return append(p, arms)
 }
 
@@ -238,7 +247,7 @@ var testNames = map[string]string{
 
 func differenceFacts(b *block, c *stats.Comparison, of int) {
 	n := "n = " + plural(c.Pairs, "task")
-	b.add("difference", stats.DifferenceText(c.Difference), fmt.Sprintf("%s to %s", stats.MeanText(c.MeanA), stats.MeanText(c.MeanB)), n)
+	b.add("difference", stats.DifferenceText(c.Difference), fmt.Sprintf("%s → %s", stats.MeanText(c.MeanA), stats.MeanText(c.MeanB)), n)
 	if c.Pairs == 0 {
 		return
 	}

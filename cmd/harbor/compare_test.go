@@ -90,7 +90,7 @@ func TestComparePage(t *testing.T) {
 func TestB088MarkdownMeansItself(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{
-		"a|b": `a\|b`, "a\nb": "a b", "<b>": "&lt;b>", "`x`": "\\`x\\`", "a_b*c": `a\_b\*c`, "[x](y)": `\[x\](y)`, "\x1b[1m": `\\x1b\[1m`, "@someone": "&#64;someone",
+		"a|b": `a\|b`, "a\nb": "a b", "<b>": "&lt;b>", "`x`": "\\`x\\`", "a_b*c": `a\_b\*c`, "[x](y)": `\[x\](y)`, "\x1b[1m": `\\x1b\[1m`, "@someone": "&#64;someone", "(@@x)": "(&#64;&#64;x)", "pass@k": "pass@k",
 	} {
 		if got := markdown(in); got != want {
 			t.Errorf("%q: %s, want %s", in, got, want)

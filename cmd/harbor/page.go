@@ -3,8 +3,10 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -37,6 +39,13 @@ func (b *block) add(label string, parts ...string) {
 // note appends a sentence.
 func (b *block) note(format string, args ...any) {
 	b.notes = append(b.notes, fmt.Sprintf(format, args...))
+}
+
+// says reports whether a mark stands in the facts or rows.
+func (b *block) says(mark string) bool {
+	marked := func(cell string) bool { return strings.Contains(cell, mark) }
+	return slices.ContainsFunc(b.facts, func(f fact) bool { return slices.ContainsFunc(f.parts, marked) }) ||
+		slices.ContainsFunc(b.rows, func(row []string) bool { return slices.ContainsFunc(row, marked) })
 }
 
 // writeText writes for a terminal of 80 columns; tables may be wider.
@@ -156,9 +165,24 @@ func (b *block) markdownTable(w io.Writer) {
 
 // markdown makes text mean itself.
 func markdown(s string) string {
-	return markdownEscapes().Replace(oneLine(s))
+	return harmlessMentions(markdownEscapes().Replace(oneLine(s)))
+}
+
+// harmlessMentions escapes the @ of what would mention somebody, and leaves pass@k alone.
+func harmlessMentions(s string) string {
+	var b strings.Builder
+	before := ' '
+	for _, r := range s {
+		if r == '@' && !unicode.IsLetter(before) && !unicode.IsDigit(before) {
+			b.WriteString("&#64;")
+		} else {
+			b.WriteRune(r)
+		}
+		before = r
+	}
+	return b.String()
 }
 
 func markdownEscapes() *strings.Replacer {
-	return strings.NewReplacer("&", "&amp;", "<", "&lt;", `\`, `\\`, "|", `\|`, "`", "\\`", "*", `\*`, "_", `\_`, "[", `\[`, "]", `\]`, "#", `\#`, "@", "&#64;")
+	return strings.NewReplacer("&", "&amp;", "<", "&lt;", `\`, `\\`, "|", `\|`, "`", "\\`", "*", `\*`, "_", `\_`, "[", `\[`, "]", `\]`, "#", `\#`)
 }

@@ -63,6 +63,9 @@ func (o *reportOptions) run(args []string) error {
 		if err != nil {
 			return err
 		}
+		if err := checkReward(o.reward, j.Report.Rows); err != nil {
+			return err
+		}
 		jobs = append(jobs, j)
 	}
 	var text bytes.Buffer

@@ -68,14 +68,17 @@ func (j *reportedJob) rewardBlock() block {
 			b.rows = append(b.rows, rewardCells(r, &r.Rewards[k]))
 		}
 	}
-	b.note("± is the standard error over tasks. Bounds are the mean if every missing verdict were 0, and if every one were 1. A missing verdict is never counted as 0.")
+	if b.says("±") {
+		b.note("± is the standard error over tasks.")
+	}
+	b.note("Bounds are the mean if every missing verdict were 0, and if every one were 1. A missing verdict is never counted as 0.")
 	return b
 }
 
 func rewardCells(r *stats.Row, c *stats.Column) []string {
 	cells := []string{
 		r.Dataset, r.Arm(), cmp.Or(c.Key, stats.Unknown), c.Text(), c.Interval.Text(),
-		fmt.Sprintf("%s, %s", plural(c.N, "verdict"), plural(c.Tasks, "task")), strings.Join(r.Words(), ", "),
+		fmt.Sprintf("%s, %s", plural(c.N, "verdict"), plural(c.Tasks, "task")), strings.Join(append(r.Words(), lackingTexts(r, c)...), ", "),
 		stats.Unknown, suspectText(r, c), stats.Unknown, stats.Unknown,
 	}
 	if c.Interval != nil {

@@ -170,9 +170,7 @@ func (p *summary) row(r *stats.Row) {
 func (p *summary) column(r *stats.Row, c *stats.Column) {
 	p.spread = p.spread || c.StandardError != nil
 	parts := append([]string{"mean " + c.Text()}, r.Words()...)
-	if c.N < r.Graded {
-		parts = slices.Insert(parts, 1, fmt.Sprintf("n = %d", c.N))
-	}
+	parts = slices.Insert(parts, 1, lackingTexts(r, c)...)
 	label := c.Key
 	if utf8.RuneCountInString(label) >= labelWidth {
 		p.broken("", 0, "", []string{clip(label, columns-2)})
@@ -183,7 +181,7 @@ func (p *summary) column(r *stats.Row, c *stats.Column) {
 		p.line("", "95 % interval "+c.Interval.Text(), methods[c.Interval.Method]+", n = "+plural(c.Tasks, "task"))
 	}
 	if b := c.Bounds; b != nil {
-		p.line("", fmt.Sprintf("bounds %.3f to %.3f with the %d missing as 0 or as 1", b.Low, b.High, b.Missing))
+		p.line("", boundsText(b))
 	}
 	if r.Attempts > 1 {
 		p.line("", atKTexts("pass@", c.PassAtK)...)

@@ -1,6 +1,7 @@
 package stats
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
@@ -14,8 +15,7 @@ type Column struct {
 	// Values count equal rewards, the largest first, as Harbor prints them.
 	Values []ValueCount `json:"values"`
 	// Bounds are the mean if all that is missing were 0, and if it were 1. Null
-	// when nothing is, when rewards are not within 0 and 1, and for keys beside the
-	// main one.
+	// when nothing is, and when rewards are not within 0 and 1.
 	Bounds *Bounds `json:"bounds"`
 	// WithoutSuspect leaves suspect verdicts out. Null when there are none.
 	WithoutSuspect *Estimate `json:"without_suspect"`
@@ -48,17 +48,15 @@ type Solved struct {
 // mainKey is what a key is called that stands for the verdict.
 const mainKey = "reward"
 
-// orderKeys puts the main key first: the wanted one, or "reward", or the only one.
+// orderKeys puts the main key first: the wanted one, else "reward", or the only one. No
+// other key stands for one that is wanted.
 func orderKeys(sorted []string, wanted string) (keys []string, hasMain bool) {
-	if wanted == "" {
-		wanted = mainKey
-	}
-	i := slices.Index(sorted, wanted)
+	i := slices.Index(sorted, cmp.Or(wanted, mainKey))
 	switch {
 	case i < 0:
-		return sorted, len(sorted) == 1
+		return sorted, wanted == "" && len(sorted) == 1
 	case i > 0:
-		return append([]string{wanted}, slices.Delete(slices.Clone(sorted), i, i+1)...), true
+		return append([]string{sorted[i]}, slices.Delete(slices.Clone(sorted), i, i+1)...), true
 	}
 	return sorted, true
 }

@@ -153,10 +153,9 @@ func newRow(key Key, group []*Trial, planned int, atLeast bool, plan Plan) Row {
 		asked = r.Attempts
 	}
 	keys, hasMain := orderKeys(rewardKeys(group), plan.RewardKey)
-	for i, k := range keys {
+	for _, k := range keys {
 		c := newColumn(k, byTask, asked)
-		// Who lacks a verdict lacks the main key; of the others nobody knows.
-		if !atLeast && (i == 0 || !hasMain) {
+		if !atLeast {
 			c.bound(r.Planned)
 		}
 		r.Rewards = append(r.Rewards, c)

@@ -227,6 +227,30 @@ func TestB099SeveralRewardKeys(t *testing.T) {
 	}
 }
 
+// TestAVerdictWithoutAKeyIsMissingInItsBounds holds that the mean of every key has
+// bounds, whichever key is the main one.
+func TestAVerdictWithoutAKeyIsMissingInItsBounds(t *testing.T) {
+	t.Parallel()
+	both, lone := verdict("a", 1), verdict("b", 1)
+	both.Rewards = append(both.Rewards, one("style", 1)...)
+	r := onlyRow(t, New([]Trial{both, lone}, Plan{Trials: 3, ByKey: map[Key]int{both.Row: 3}}))
+	want := map[string]Bounds{"reward": {Low: 2.0 / 3, High: 1, Missing: 1}, "style": {Low: 1.0 / 3, High: 1, Missing: 2}}
+	for _, c := range r.Rewards {
+		if c.Bounds == nil || *c.Bounds != want[c.Key] {
+			t.Errorf("%s: %+v, want %+v", c.Key, c.Bounds, want[c.Key])
+		}
+	}
+}
+
+// TestNoOtherKeyStandsForTheWantedOne holds that an unknown key has no mean.
+func TestNoOtherKeyStandsForTheWantedOne(t *testing.T) {
+	t.Parallel()
+	r := onlyRow(t, New([]Trial{verdict("a", 1)}, Plan{Trials: 1, RewardKey: "speed"}))
+	if r.Main() != nil {
+		t.Errorf("%s stands for speed", *r.MainKey)
+	}
+}
+
 // TestB103TimedOutAgentThatSolved holds that a verdict beside an exception counts
 // once as solved and once as an exception.
 func TestB103TimedOutAgentThatSolved(t *testing.T) {
