@@ -46,6 +46,20 @@ func examine(dir string, opt LoadOptions) (*Task, Problems) {
 	return t, l.problems
 }
 
+// Names are what the task of a directory goes by: the directory's name, and the one that
+// its task.toml gives it, if that can be read.
+func Names(dir string) []string {
+	names := []string{filepath.Base(dir)}
+	content, err := readRegular(filepath.Join(dir, ConfigFile))
+	if err != nil {
+		return names
+	}
+	if c, _, _ := parseConfig(ConfigFile, content); c.Package != nil && c.Package.Name != "" && c.Package.Name != names[0] {
+		names = append(names, c.Package.Name)
+	}
+	return names
+}
+
 // taskName is the package's name, or that of the directory itself when dir is a
 // link or a dot.
 func taskName(dir string, c Config) string {

@@ -3,10 +3,7 @@ package app
 import (
 	"crypto/rand"
 	"fmt"
-	"path"
 	"path/filepath"
-	"slices"
-	"strings"
 	"sync"
 
 	"harborgate/tasks"
@@ -137,8 +134,12 @@ func NewPlan(cfg trials.JobConfig, id string) (*Plan, error) {
 			add(f, c)
 		}
 	}
+	chosen, err := newFilters(cfg.Datasets)
+	if err != nil {
+		return nil, err
+	}
 	for _, d := range cfg.Datasets {
-		fs, err := dataset(d, opt)
+		fs, err := dataset(d, opt, chosen)
 		if err != nil {
 			return nil, err
 		}
@@ -146,6 +147,7 @@ func NewPlan(cfg trials.JobConfig, id string) (*Plan, error) {
 			add(f, trials.TaskConfig{Path: &f.Path, Source: &f.Dataset, Overwrite: d.Overwrite, DownloadDir: d.DownloadDir})
 		}
 	}
+	p.Warnings = append(p.Warnings, chosen.unused()...)
 	return p, p.expand(configs, found)
 }
 
@@ -185,9 +187,9 @@ func local(c trials.TaskConfig) error {
 	return nil
 }
 
-// dataset finds the tasks of a local directory. Filters come first: tasks that are not
-// wanted are not looked at.
-func dataset(d trials.DatasetConfig, opt tasks.LoadOptions) ([]tasks.Found, error) {
+// dataset finds the tasks of a local directory. Filters come first: of tasks that are not
+// wanted nothing but the name is looked at.
+func dataset(d trials.DatasetConfig, opt tasks.LoadOptions, chosen *filters) ([]tasks.Found, error) {
 	if d.Path == nil {
 		what := "registry"
 		if d.Repo != nil {
@@ -205,12 +207,12 @@ func dataset(d trials.DatasetConfig, opt tasks.LoadOptions) ([]tasks.Found, erro
 		if f.Dataset == "" {
 			f.Dataset = source
 		}
-		if wantedTask(d, filepath.Base(f.Path)) {
+		if chosen.want(d, f.Path) {
 			out = append(out, f)
 		}
 	}
 	if len(out) == 0 {
-		return nil, noMatch(d, all)
+		return nil, chosen.noMatch(d, all)
 	}
 	if d.NTasks != nil && *d.NTasks < len(out) {
 		out = out[:*d.NTasks]
@@ -224,59 +226,4 @@ func abs(p string) string {
 		return a
 	}
 	return p
-}
-
-func wantedTask(d trials.DatasetConfig, name string) bool {
-	if d.TaskNames != nil && len(*d.TaskNames) > 0 && !matchAny(*d.TaskNames, name) {
-		return false
-	}
-	return d.ExcludeTaskNames == nil || !matchAny(*d.ExcludeTaskNames, name)
-}
-
-func matchAny(globs []string, name string) bool {
-	return slices.ContainsFunc(globs, func(g string) bool {
-		ok, err := path.Match(g, name)
-		return ok && err == nil
-	})
-}
-
-// mostNear is how many names are suggested for a filter that matches nothing.
-const mostNear = 5
-
-func noMatch(d trials.DatasetConfig, all []tasks.Found) error {
-	if len(all) == 0 {
-		return fmt.Errorf("%s holds no tasks: a task is a directory with a task.toml", *d.Path)
-	}
-	names := make([]string, len(all))
-	for i, f := range all {
-		names[i] = filepath.Base(f.Path)
-	}
-	hint := fmt.Sprintf("it has %d tasks, for example %s", len(all), strings.Join(names[:min(mostNear, len(names))], ", "))
-	if near := nearNames(d, names); len(near) > 0 {
-		hint = "did you mean " + strings.Join(near, ", ") + "?"
-	}
-	return fmt.Errorf("no task of %s matches the filters (-i, -x): %s", *d.Path, hint)
-}
-
-// nearNames are tasks that the filters may have meant: a name with a slip, or one that
-// holds what was given.
-func nearNames(d trials.DatasetConfig, names []string) []string {
-	if d.TaskNames == nil {
-		return nil
-	}
-	var out []string
-	for _, wanted := range *d.TaskNames {
-		if near := tasks.Closest(wanted, names); near != "" {
-			out = append(out, near)
-		}
-		plain := strings.ToLower(strings.Trim(wanted, "*?"))
-		for _, name := range names {
-			if plain != "" && strings.Contains(strings.ToLower(name), plain) {
-				out = append(out, name)
-			}
-		}
-	}
-	slices.Sort(out)
-	out = slices.Compact(out)
-	return out[:min(mostNear, len(out))]
 }
