@@ -91,9 +91,8 @@ func TestKillHoldsBehindAHiddenProcessTable(t *testing.T) {
 	mark := "HG_MARK=" + rand()
 	_, err = s.Exec(t.Context(), sh("export "+mark+"; setsid sleep 1000 & mount -t tmpfs none /proc && kill -9 $PPID; sleep 1000"))
 	wantKind(t, err, providers.KindUnavailable)
-	if left := marked(t, mark); len(left) > 0 {
-		t.Errorf("%v live on", left)
-	}
+	// Nobody has waited for their end, and a busy host takes its time for it.
+	eventually(t, "nothing of the command lives on", func() bool { return len(marked(t, mark)) == 0 })
 }
 
 func TestKillHoldsAgainstALargeForkBomb(t *testing.T) {
