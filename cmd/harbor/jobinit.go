@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"harborgate/configs"
 	"harborgate/trials"
@@ -33,13 +34,25 @@ func newJobInitCommand(e *env) *cobra.Command {
 		Use:   "init [OUT]",
 		Short: "Write a job configuration of the flags that are given",
 		Long: `Write a job configuration that says what the flags and files say that are given, and
-nothing else. It takes the flags of harbor run; run it with harbor run -c OUT.`,
+nothing else. It takes the flags of harbor run that a configuration has a place for; run
+it with harbor run -c OUT. Without OUT it is configs/job-AGENT-TIME.yaml.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error { return r.initJob(args, o) },
 	}
 	addRunFlags(r.cmd, &r.flags)
+	refuseForInit(r.cmd.Flags(), "harbor run", "job-name", "dry-run")
 	o.add(r.cmd)
 	return r.cmd
+}
+
+// refuseForInit takes flags off that nothing in a configuration stands for: what is named
+// here, and what belongs to whoever runs it.
+func refuseForInit(s *pflag.FlagSet, use string, names ...string) {
+	for _, name := range append(names, "yes", "pass-credentials", "print-config") {
+		f := s.Lookup(name)
+		f.Value = refused{name, "a configuration has no place for it: give it to " + use, f.Value.Type() == "bool"}
+		f.Hidden = true
+	}
 }
 
 func (o *runOptions) initJob(args []string, how initOptions) error {
@@ -67,9 +80,13 @@ func newTrialInitCommand(e *env) *cobra.Command {
 	t := newTrialOptions(e, &cobra.Command{
 		Use:   "init [OUT]",
 		Short: "Write a trial configuration of the flags that are given",
-		Args:  cobra.MaximumNArgs(1),
+		Long: `Write a trial configuration that says what the flags and files say that are given, and
+nothing else. Run it with harbor trial start -c OUT. Without OUT it is
+configs/trial-AGENT-TIME.yaml.`,
+		Args: cobra.MaximumNArgs(1),
 	})
 	t.cmd.RunE = func(_ *cobra.Command, args []string) error { return t.initTrial(args, o) }
+	refuseForInit(t.cmd.Flags(), "harbor trial start", "trial-name")
 	o.add(t.cmd)
 	return t.cmd
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"harborgate/tasks"
 	"harborgate/tasks/lint"
 )
 
@@ -14,9 +15,9 @@ const exitFindings = 1
 func newLintCommand(e *env) *cobra.Command {
 	var given lint.Settings
 	c := jsonFlag(e, &cobra.Command{
-		Use:   "lint TASK_DIR…",
+		Use:   "lint PATH…",
 		Short: "Find what makes tasks unsafe, unfair or hard to repeat",
-		Long:  "Find what makes tasks unsafe, unfair or hard to repeat. Nothing is run.\n\nRules, those with * only when selected:\n" + ruleList() + "\nSettings are also read from [metadata.harbor.lint] of task.toml, and of the\nnearest dataset.toml above it. The exit code is 1 when something was found.",
+		Long:  "Find what makes tasks unsafe, unfair or hard to repeat. Nothing is run.\nPATH is a task directory or a directory of tasks.\n\nRules, those with * only when selected:\n" + ruleList() + "\nSettings are also read from [metadata.harbor.lint] of task.toml, and of the\nnearest dataset.toml above it. The exit code is 1 when something was found.",
 		Args:  cobra.MinimumNArgs(1),
 		RunE:  func(_ *cobra.Command, dirs []string) error { return lintTasks(e, dirs, given) },
 	})
@@ -39,10 +40,27 @@ func ruleList() string {
 	return out
 }
 
-func lintTasks(e *env, dirs []string, given lint.Settings) error {
+// taskDirs are the task directories that paths name, themselves or as directories of
+// tasks. What is neither stays, for the linter to say what is wrong with it.
+func taskDirs(paths []string) []string {
+	var out []string
+	for _, p := range paths {
+		found, _ := tasks.List([]string{p})
+		if len(found) == 0 {
+			out = append(out, p)
+		}
+		for _, f := range found {
+			out = append(out, f.Path)
+		}
+	}
+	return out
+}
+
+func lintTasks(e *env, paths []string, given lint.Settings) error {
 	if err := given.Check("the command line"); err != nil {
 		return usageError{err}
 	}
+	dirs := taskDirs(paths)
 	all := []lint.Finding{}
 	for _, dir := range dirs {
 		own, err := lint.SettingsOf(dir)
