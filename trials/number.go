@@ -49,12 +49,12 @@ func (n Number) MarshalJSON() ([]byte, error) {
 // UnmarshalJSON reads a JSON number and remembers whether it was an integer.
 func (n *Number) UnmarshalJSON(b []byte) error {
 	var v json.Number
-	if err := json.Unmarshal(b, &v); err != nil {
-		return err
+	if json.Unmarshal(b, &v) != nil { // whose error names types of this program
+		return fmt.Errorf("%.40s is no number", b)
 	}
 	f, err := v.Float64()
 	if err != nil {
-		return err
+		return fmt.Errorf("%.40s is no number", b)
 	}
 	*n = Number{Value: f, Int: !strings.ContainsAny(v.String(), ".eE")}
 	return nil

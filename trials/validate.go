@@ -33,6 +33,7 @@ func (c JobConfig) Validate() []FieldError {
 	if c.JobName != "" {
 		err := CheckName(c.JobName)
 		e.require(err == nil, "job_name", "%v", err)
+		e.require(!strings.HasPrefix(c.JobName, "-"), "job_name", "name %q begins with a dash: no command could be given it", c.JobName)
 	}
 	within(&e, "n_attempts", &c.NAttempts, "JobConfig.n_attempts")
 	within(&e, "n_concurrent_trials", &c.NConcurrentTrials, "JobConfig.n_concurrent_trials")

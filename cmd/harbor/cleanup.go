@@ -1,9 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -39,6 +43,11 @@ type cleaned struct {
 }
 
 func cleanup(c *cobra.Command, e *env, a *app.App, names []string, dry, images bool) error {
+	for _, name := range names {
+		if _, err := a.Provider(name); err != nil {
+			return codedError{exitNothing, err}
+		}
+	}
 	s := &cleaning{App: a, dry: dry, out: []cleaned{}}
 	late := !dry && a.Unburied()
 	for _, name := range names {
@@ -125,6 +134,19 @@ func report(e *env, out []cleaned, dry bool) error {
 	for _, x := range out {
 		fmt.Fprintf(e.out, "%s %s %s %.12s: %s\n", verb, x.Kind, x.Name, x.ID, x.Why)
 	}
-	_, err := fmt.Fprintf(e.out, "%s %d\n", verb, len(out))
+	_, err := fmt.Fprintf(e.out, "%s %s\n", verb, countKinds(out))
 	return err
+}
+
+// countKinds says how many things of each kind there are.
+func countKinds(all []cleaned) string {
+	n := map[string]int{}
+	for _, x := range all {
+		n[x.Kind]++
+	}
+	var parts []string
+	for _, kind := range slices.Sorted(maps.Keys(n)) {
+		parts = append(parts, plural(n[kind], kind))
+	}
+	return cmp.Or(strings.Join(parts, ", "), "nothing")
 }

@@ -14,7 +14,7 @@ import (
 // Exit codes, in one place.
 const (
 	exitOK        = 0
-	exitBug       = 1 // of ours
+	exitBug       = 1 // of ours, or standard output cannot be written
 	exitUsage     = 2
 	exitUngraded  = 3 // some trial has no verdict, or something was not cleaned up
 	exitNothing   = 4 // nothing ran: configuration, preflight, no match
@@ -65,6 +65,16 @@ func exitCode(e *env, err error) int {
 		fmt.Fprintln(e.err, "harbor:", err)
 		return exitBug
 	}
+}
+
+// withOutput is the error of a command whose standard output could not be written:
+// what it would have said is not known to anybody, unless a signal ended it anyway.
+func withOutput(err, failed error) error {
+	var sig signalError
+	if failed == nil || errors.As(err, &sig) {
+		return err
+	}
+	return codedError{exitBug, failed}
 }
 
 // echo is how soon a second signal is the first one again: timeout(1) and shells

@@ -22,7 +22,7 @@ func findJob(e *env, jobsDir, name string) (string, error) {
 	if info, err := os.Stat(name); err == nil && info.IsDir() {
 		return "", nothingRan("%s is no job directory: name a job, not the directory that holds jobs", name)
 	}
-	return "", nothingRan("there is no job %s: give the path of its directory, or its name with --jobs-dir (now %s)", name, jobsDir)
+	return "", nothingRan("there is no job %s, neither in %s nor among those that this host ran: give the path of its directory; `harbor job list` shows those that are known", name, jobsDir)
 }
 
 // known is the directory of the newest job of a name or id among those of this host,

@@ -21,12 +21,19 @@ func newJobDeleteCommand(e *env) *cobra.Command {
 		Args:  cobra.MinimumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			var errs []error
-			for _, name := range args {
+			dirs := make([]string, len(args))
+			for i, name := range args {
 				dir, err := findJob(e, jobs, name)
 				if err == nil {
-					err = deleteJob(e, dir, yes)
+					err = results.CheckJob(dir)
 				}
-				errs = append(errs, err)
+				dirs[i], errs = dir, append(errs, err)
+			}
+			if err := joinCoded(exitNothing, errs); err != nil {
+				return err // a slip in one name says nothing good about the others
+			}
+			for _, dir := range dirs {
+				errs = append(errs, deleteJob(e, dir, yes))
 			}
 			return joinCoded(exitNothing, errs)
 		},
@@ -45,9 +52,6 @@ func joinCoded(code int, errs []error) error {
 }
 
 func deleteJob(e *env, dir string, yes bool) error {
-	if err := results.CheckJob(dir); err != nil {
-		return err
-	}
 	files, err := results.OpenJob(dir)
 	if err != nil {
 		return err

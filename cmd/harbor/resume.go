@@ -22,6 +22,7 @@ import (
 // resumeFlags are what may change when a job goes on.
 type resumeFlags struct {
 	path        string
+	jobsDir     string
 	filter      []string
 	retryFailed []string
 }
@@ -29,10 +30,11 @@ type resumeFlags struct {
 func newResumeCommand(e *env) *cobra.Command {
 	o := &runOptions{env: e}
 	o.cmd = &cobra.Command{
-		Use:   "resume DIR",
+		Use:   "resume JOB",
 		Short: "Go on with an interrupted job: run the trials that have no final result",
-		Long: `Go on with an interrupted job, of harbor or of Harbor 0.5 to 0.26. DIR is the job's
-directory, wherever it was moved. Trials that have a result are kept as they are.`,
+		Long: `Go on with an interrupted job, of harbor or of Harbor 0.5 to 0.26. JOB is the job's
+name, or its directory, wherever it was moved. Trials that have a result are kept as
+they are.`,
 		Example: `  harbor job resume jobs/mine                                   what is missing, and what was cancelled
   harbor job resume jobs/mine --retry-failed infrastructure     also what failed for no fault of the agent
   harbor job resume jobs/mine -f AgentTimeoutError -n 2         those instead of cancelled ones, two at once`,
@@ -45,7 +47,8 @@ directory, wherever it was moved. Trials that have a result are kept as they are
 // newResumeFlags gives the command its flags.
 func newResumeFlags(o *runOptions) *cobra.Command {
 	s, f := section(o.cmd), &o.flags
-	s.StringVarP(&o.resume.path, "job-path", "p", "", "the job's directory, instead of DIR")
+	s.StringVarP(&o.resume.path, "job-path", "p", "", "the job's directory, instead of JOB")
+	addJobsDirFlag(s, &o.resume.jobsDir)
 	s.StringArrayVarP(&o.resume.filter, "filter-error-type", "f", []string{trials.ExcCancelled}, "exception whose trials run again (repeatable)")
 	addRetryFailedFlag(s, &o.resume)
 	addOperationFlags(s, f)
@@ -80,13 +83,13 @@ func (o *runOptions) resumeJob(ctx context.Context, args []string) error {
 	if err != nil {
 		return usageError{err}
 	}
+	if dir, err = findJob(o.env, o.resume.jobsDir, dir); err != nil {
+		return err
+	}
 	if dir, err = filepath.Abs(dir); err != nil {
 		return err
 	}
 	o.shown = relative(dir)
-	if !results.HoldsJob(dir) {
-		return nothingRan("%s is no job directory: `harbor job list` shows those that are known", o.shown)
-	}
 	cfg, err := results.ReadJobConfig(dir)
 	if err != nil {
 		return nothingRan("job %s cannot go on without its configuration: %w: restore config.json, or run it anew", o.shown, err)
@@ -113,13 +116,13 @@ func (o *runOptions) resumeJob(ctx context.Context, args []string) error {
 func (o *runOptions) resumeDir(args []string) (string, error) {
 	switch {
 	case len(args) == 1 && o.resume.path != "":
-		return "", errors.New("the job is given twice: as DIR and with --job-path")
+		return "", errors.New("the job is given twice: as JOB and with --job-path")
 	case len(args) == 1:
 		return args[0], nil
 	case o.resume.path != "":
 		return o.resume.path, nil
 	}
-	return "", errors.New("which job? give its directory; `harbor job list` shows those that are known")
+	return "", errors.New("which job? give its name or directory; `harbor job list` shows those that are known")
 }
 
 // applyOperation puts the flags that change no verdict on top of a configuration.

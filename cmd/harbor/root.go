@@ -34,34 +34,43 @@ type env struct {
 func run(ctx context.Context, args []string, s streams) int {
 	ctx, stop := withSignals(ctx, s.err)
 	defer stop()
+	out := &output{to: s.out}
+	s.out = out
 	e := &env{streams: s, lookup: os.LookupEnv, log: slog.New(slog.DiscardHandler)}
 	root := newRoot(e)
 	root.SetArgs(args)
 	root.SetIn(s.in)
-	root.SetOut(s.out)
+	root.SetOut(out)
 	root.SetErr(s.err)
 	err := root.ExecuteContext(ctx)
 	if err != nil && !e.begun {
 		err = usageError{err}
 	}
-	return exitCode(e, err)
+	return exitCode(e, withOutput(err, out.failed))
 }
 
 func newRoot(e *env) *cobra.Command {
 	root := &cobra.Command{
-		Use:              "harbor",
-		Short:            "Run agent evaluations in sandboxes",
-		Version:          app.Version,
-		SilenceUsage:     true,
-		SilenceErrors:    true,
-		PersistentPreRun: func(*cobra.Command, []string) { e.begun = true },
+		Use:           "harbor",
+		Short:         "Run agent evaluations in sandboxes",
+		Version:       app.Version,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		PersistentPreRunE: func(c *cobra.Command, _ []string) error {
+			if err := checkUsage(c.Flags()); err != nil {
+				return err
+			}
+			e.begun = true
+			return nil
+		},
 	}
-	root.SetFlagErrorFunc(suggestFlag)
+	root.SetFlagErrorFunc(flagError)
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.AddCommand(
 		newRunCommand(e, "run"), newJobCommand(e), newTrialCommand(e), newTaskCommand(e), newViewCommand(e), newAttachCommand(e), newCompareCommand(e), newReportCommand(e), newLintCommand(e), newCleanupCommand(e),
 		newEnvCommand(e), newAgentCommand(e), newVersionCommand(e),
 	)
+	nameArguments(root)
 	return addNotBuilt(root, "")
 }
 

@@ -280,7 +280,7 @@ func (o *runOptions) watch(ctx context.Context, j *app.Job) error {
 	summary, err := j.Run(ctx)
 	err = errors.Join(err, j.Close())
 	progress.wait()
-	if show := o.showPlanned(j.Plan, summary); !errors.Is(show, syscall.EPIPE) { // nobody reads it
+	if show := o.showPlanned(j.Plan, summary); !errors.Is(show, syscall.EPIPE) && !errors.As(show, new(outputError)) { // nobody reads it, or run says it
 		err = errors.Join(err, show)
 	}
 	if err != nil { // said here: the code below may stand for something else

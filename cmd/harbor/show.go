@@ -21,17 +21,24 @@ import (
 
 func newJobCommand(e *env) *cobra.Command {
 	c := group("job", "Run and inspect jobs", "jobs")
-	c.AddCommand(newRunCommand(e, "start"), newResumeCommand(e), newJobRegradeCommand(e), newJobListCommand(e), newJobCancelCommand(e), newJobDeleteCommand(e), newJobInitCommand(e), newJobSchemaCommand(e), jsonFlag(e, &cobra.Command{
+	c.AddCommand(newRunCommand(e, "start"), newResumeCommand(e), newJobRegradeCommand(e), newJobListCommand(e), newJobCancelCommand(e), newJobDeleteCommand(e), newJobInitCommand(e), newJobSchemaCommand(e), newJobShowCommand(e))
+	return addNotBuilt(c, "job")
+}
+
+func newJobShowCommand(e *env) *cobra.Command {
+	var jobs string
+	c := &cobra.Command{
 		Use: "show JOB", Short: "Show the numbers of a job and its trials", Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			dir, err := findJob(e, "jobs", args[0])
+			dir, err := findJob(e, jobs, args[0])
 			if err != nil {
 				return err
 			}
 			return showJob(e, dir)
 		},
-	}))
-	return addNotBuilt(c, "job")
+	}
+	addJobsDirFlag(c.Flags(), &jobs)
+	return jsonFlag(e, c)
 }
 
 // loadJob reads a job from disk with all that its results hold, also one that is

@@ -39,7 +39,7 @@ func browse(ctx context.Context, e *env, path string) error {
 	if fi, err := os.Stat(path); err != nil || !fi.IsDir() {
 		return nothingRan("%s is no directory: name a directory of jobs, a job or a trial", path)
 	}
-	out, ok := e.out.(*os.File)
+	out, ok := e.file()
 	if !ok || !term.IsTerminal(int(out.Fd())) || !term.IsTerminal(int(e.in.Fd())) {
 		return nothingRan("harbor view needs a terminal: `harbor job show %s` prints a job, `harbor trial show` a trial", path)
 	}

@@ -28,6 +28,10 @@ func (a *App) RunTrial(ctx context.Context, cfg trials.TrialConfig, p providers.
 	}
 	t := PlannedTrial{Planned: trials.Planned{Attempt: 1, Name: cfg.TrialName, Config: &cfg}, Task: newPlannedTask(task)}
 	files, err := results.CreateJob(filepath.Join(cfg.TrialsDir, cfg.TrialName))
+	var exists *results.ExistsError
+	if errors.As(err, &exists) {
+		return nil, fmt.Errorf("trial directory %s exists already: choose another --trial-name or --trials-dir, or remove it", exists.Dir)
+	}
 	if err != nil {
 		return nil, err
 	}
