@@ -53,6 +53,9 @@ type JobExtra struct {
 	InvalidTasks  []string      `json:"invalid_tasks,omitempty"` // left out, with the reason
 	CleanupFailed []string      `json:"cleanup_failed,omitempty"`
 	Interrupted   string        `json:"interrupted,omitempty"` // by what
+	// Reused are the directories of trials of earlier jobs whose verdicts stand for this
+	// one, which did not run them again.
+	Reused []string `json:"reused,omitempty"`
 	// Notes are things about the job as a whole that changed no verdict.
 	Notes []Note `json:"notes,omitempty"`
 	// Sessions are the processes that worked on the job, in order.

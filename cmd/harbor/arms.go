@@ -17,6 +17,8 @@ type arm struct {
 	side stats.Side
 	job  string // directory
 	name string // agent, model and settings
+
+	reused int // trials of earlier jobs whose verdicts stand for this one
 }
 
 // armQuery says which arms are wanted.
@@ -84,7 +86,7 @@ func pick(all []arm, only, arg string) ([]arm, error) {
 
 // arms reads the arms of a job, in order of their names.
 func (q armQuery) arms(e *env, dir string) ([]arm, error) {
-	_, all, err := e.loadWarning(dir)
+	s, all, err := e.loadWarning(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -96,15 +98,25 @@ func (q armQuery) arms(e *env, dir string) ([]arm, error) {
 		return found[name]
 	}
 	left := q.planned(dir)
-	for _, r := range all {
+	add := func(r *trials.Result) (plannedTask, *arm) {
 		t := stats.Of(r)
 		if !q.wants(t.Task) {
-			continue
+			return plannedTask{}, nil
 		}
 		t.Settings = stats.SettingsOf(r)
 		a := of(t.Row.Arm())
 		a.side.Trials = append(a.side.Trials, t)
-		left[plannedTask{t.Row, t.Task}]--
+		return plannedTask{t.Row, t.Task}, a
+	}
+	for _, r := range all {
+		if p, a := add(r); a != nil {
+			left[p]--
+		}
+	}
+	for _, r := range e.reused(dir, s.Result) { // no part of the job's own plan
+		if _, a := add(r); a != nil {
+			a.reused++
+		}
 	}
 	for p, n := range left {
 		for range n { // none when there are more results than the lock knows
@@ -120,6 +132,24 @@ func (q armQuery) arms(e *env, dir string) ([]arm, error) {
 		out = append(out, *found[name])
 	}
 	return out, nil
+}
+
+// reused reads the trials of earlier jobs whose verdicts stand for a job, and says which
+// are gone.
+func (e *env) reused(dir string, job trials.JobResult) []*trials.Result {
+	if job.Harborgate == nil {
+		return nil
+	}
+	var out []*trials.Result
+	for _, at := range job.Harborgate.Reused {
+		r, err := results.ReadTrialResult(at)
+		if err != nil {
+			fmt.Fprintln(e.err, "harbor:", oneLine(fmt.Sprintf("%s reused a verdict that is not there any more: %v", dir, err)))
+			continue
+		}
+		out = append(out, r)
+	}
+	return out
 }
 
 func sortedNames[V any](m map[string]V) []string {

@@ -56,6 +56,8 @@ type comparedArm struct {
 	Job  string    `json:"job"`
 	Arm  string    `json:"arm"`
 	Row  stats.Row `json:"numbers"`
+	// Reused is how many of its trials are those of earlier jobs.
+	Reused int `json:"reused,omitempty"`
 }
 
 // compared is what --json prints.
@@ -95,7 +97,7 @@ func (o *compareOptions) run(args []string) error {
 	}
 	out := compared{Baseline: o.how.Baseline, RewardKey: o.how.RewardKey, ExcludeSuspect: o.how.ExcludeSuspect, Comparisons: cs}
 	for i, a := range arms {
-		out.Arms = append(out.Arms, comparedArm{a.side.Name, a.job, a.name, rows[i]})
+		out.Arms = append(out.Arms, comparedArm{a.side.Name, a.job, a.name, rows[i], a.reused})
 	}
 	if err := o.print(out); err != nil {
 		return err
@@ -161,6 +163,9 @@ func (c compared) page() page {
 		parts := armFacts(&a.Row)
 		if a.Name != a.Arm {
 			parts = append([]string{a.Arm}, parts...)
+		}
+		if a.Reused > 0 {
+			parts = append(parts, plural(a.Reused, "verdict")+" reused from earlier jobs")
 		}
 		arms.add(a.Name, parts...)
 	}

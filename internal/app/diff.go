@@ -91,7 +91,8 @@ func (p *Plan) expandDiff(planned []trials.Planned, found map[string]*plannedTas
 	return nil
 }
 
-// diffSources reads the trials of source jobs. Those that have not ended are left out.
+// diffSources reads the trials of source jobs, and those whose verdicts these reused
+// themselves. Those that have not ended are left out.
 func diffSources(jobs []trials.SourceJob) ([]earlier, error) {
 	var out []earlier
 	for _, j := range jobs {
@@ -99,6 +100,7 @@ func diffSources(jobs []trials.SourceJob) ([]earlier, error) {
 		if err != nil {
 			return nil, fmt.Errorf("read the job that is compared with: %w", err)
 		}
+		all = append(all, reusedBy(*j.Path)...)
 		for _, f := range all {
 			if f.Result == nil || !f.Result.Finished() {
 				continue
@@ -115,6 +117,21 @@ func diffSources(jobs []trials.SourceJob) ([]earlier, error) {
 		}
 	}
 	return out, nil
+}
+
+// reusedBy reads the trials that a job reused of earlier ones, as far as they are there.
+func reusedBy(job string) []results.Found {
+	r, err := results.ReadJobResult(job)
+	if err != nil || r.Harborgate == nil {
+		return nil
+	}
+	var out []results.Found
+	for _, dir := range r.Harborgate.Reused {
+		if t, err := results.ReadTrialResult(dir); err == nil {
+			out = append(out, results.Found{Dir: dir, Result: t})
+		}
+	}
+	return out
 }
 
 func usable(r *trials.Result, l trials.TrialLock) bool {

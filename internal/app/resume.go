@@ -30,6 +30,7 @@ type Past struct {
 	Again []Again       // trials that run once more
 	// Left are kept trials that the configuration no longer asks for.
 	Left   []string
+	Copies []string         // directories that are copies of trials; they count nothing
 	Result trials.JobResult // as the last process left it; zero when it cannot be read
 
 	files   *results.Job
@@ -138,6 +139,10 @@ func (a *App) changes(dir string, now trials.JobConfig) ([]trials.Change, error)
 	}
 	var grows, others []trials.Change
 	for _, c := range all {
+		if strings.HasPrefix(c.Key, "source_jobs") && (isDiff(was.SourceJobs) || isDiff(now.SourceJobs)) {
+			return nil, fmt.Errorf("job %s was made %s, and cannot go on %s: `harbor job resume %s` goes on as it was made, or choose another --job-name",
+				dir, diffFlags(was.SourceJobs), diffFlags(now.SourceJobs), dir)
+		}
 		if c.Grows() {
 			grows = append(grows, c)
 		} else {
@@ -148,6 +153,18 @@ func (a *App) changes(dir string, now trials.JobConfig) ([]trials.Change, error)
 		return nil, fmt.Errorf("job %s cannot go on with another configuration: %s: take the earlier one, or choose another --job-name", dir, list(others))
 	}
 	return grows, nil
+}
+
+// diffFlags are the source jobs of a comparison as flags.
+func diffFlags(sources []trials.SourceJob) string {
+	if !isDiff(sources) {
+		return "without --diff"
+	}
+	var names []string
+	for _, s := range sources {
+		names = append(names, "--diff "+filepath.Base(*s.Path))
+	}
+	return "with " + strings.Join(names, " ")
 }
 
 func list(changes []trials.Change) string {

@@ -2,8 +2,12 @@ package app
 
 import (
 	"cmp"
+	"fmt"
+	"maps"
 	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -56,6 +60,7 @@ func newTally(job *results.Job, plan *Plan, provider string) *tally {
 		t.goOn(plan.Past)
 	}
 	t.noteIgnored(plan.Warnings)
+	t.noteReused(plan.Diff)
 	return t
 }
 
@@ -70,6 +75,25 @@ func (t *tally) noteIgnored(warnings tasks.Problems) {
 		if slices.Contains(ignoredCodes, p.Code) && !slices.Contains(t.extra.Notes, n) {
 			t.extra.Notes = append(t.extra.Notes, n)
 		}
+	}
+}
+
+// noteReused says which verdicts that were asked for stand in earlier jobs: the numbers of
+// this one are without them.
+func (t *tally) noteReused(wanted []Diff) {
+	perJob := map[string][]string{}
+	for _, d := range wanted {
+		if d.Action == trials.DiffReuse {
+			t.extra.Reused = append(t.extra.Reused, d.Source)
+			job := filepath.Dir(d.Source)
+			perJob[job] = append(perJob[job], filepath.Base(d.Source))
+		}
+	}
+	for _, job := range slices.Sorted(maps.Keys(perJob)) {
+		names := perJob[job]
+		t.extra.Notes = append(t.extra.Notes, trials.Note{Code: "reused", Message: fmt.Sprintf(
+			"%d of %d verdicts stand in job %s, and are not in these numbers: %s",
+			len(names), len(wanted), filepath.Base(job), strings.Join(names, ", "))})
 	}
 }
 
