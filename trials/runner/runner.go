@@ -212,12 +212,18 @@ func (x *run) toBeGraded() bool {
 	return e == nil || e.Policy.ShouldGrade
 }
 
-// fail records the first failure of a try; later ones are notes.
+// fail records the failure that decides about a try: the first one, but for an
+// agent's that would have been graded all the same, and whose verdict a later one
+// cost. That one has the blame, and is retried or not. The other is a note.
 func (x *run) fail(f *trials.Failure) {
-	if f == nil || x.res.Harborgate.Failure == f {
+	before := x.res.Harborgate.Failure
+	switch {
+	case f == nil || before == f:
 		return
-	}
-	if x.res.ExceptionInfo != nil {
+	case before == nil:
+	case x.res.VerifierResult == nil && x.toBeGraded():
+		x.note("agent_failure", before.Error())
+	default:
 		x.note("later_failure", f.Error())
 		return
 	}
