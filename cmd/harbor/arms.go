@@ -219,7 +219,7 @@ func nameSides(arms []arm, loaded map[string][]arm) error {
 			return nothingRan("%s is given twice: name each arm once", name)
 		}
 		seen[identity{a.job, a.name}] = true
-		a.side.Name = clip(oneLine(name), longestName)
+		a.side.Name = middle(oneLine(name), longestName)
 		if alike[a.side.Name]++; alike[a.side.Name] > 1 {
 			a.side.Name += fmt.Sprintf(" #%d", alike[a.side.Name])
 		}

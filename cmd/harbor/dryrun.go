@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"text/tabwriter"
 
 	"harborgate/internal/app"
@@ -85,6 +86,7 @@ func (o *runOptions) dryTable(all []dryTrial) error {
 	if len(all) > 0 {
 		fmt.Fprintln(w, "TASK\tATTEMPT\tAGENT\tMODEL\tLIMITS")
 	}
+	above := "" // many trials have the limits of the one before
 	for _, d := range all {
 		model := d.Model
 		if model == "" {
@@ -95,17 +97,25 @@ func (o *runOptions) dryTable(all []dryTrial) error {
 			fmt.Fprintln(w, "cannot run: "+oneLine(d.Problem))
 			continue
 		}
-		for i, p := range trials.Phases() {
-			if l, ok := d.Limits[string(p)]; ok {
-				if i > 0 {
-					fmt.Fprint(w, "  ")
-				}
-				fmt.Fprintf(w, "%s %s", p, limitText(l))
-			}
+		limits := limitsText(d.Limits)
+		if limits == above {
+			limits = "as above"
+		} else {
+			above = limits
 		}
-		fmt.Fprintln(w)
+		fmt.Fprintln(w, limits)
 	}
 	return w.Flush()
+}
+
+func limitsText(limits map[string]trials.Limit) string {
+	var out []string
+	for _, p := range trials.Phases() {
+		if l, ok := limits[string(p)]; ok {
+			out = append(out, fmt.Sprintf("%s %s", p, limitText(l)))
+		}
+	}
+	return strings.Join(out, "  ")
 }
 
 func limitText(l trials.Limit) string {

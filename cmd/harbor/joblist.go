@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"text/tabwriter"
 	"time"
 
@@ -40,7 +41,9 @@ type jobRow struct {
 	Running   int               `json:"running"`
 	Pending   int               `json:"pending"`
 	Arms      int               `json:"arms"`
+	Suspect   int               `json:"suspect"`
 	Mean      *float64          `json:"mean"`
+	Bounds    *stats.Bounds     `json:"bounds"` // null when no verdict is missing, or rewards are not within 0 and 1
 	N         int               `json:"n"`
 	Coverage  *float64          `json:"coverage"`
 	Started   *trials.LocalTime `json:"started_at"`
@@ -131,8 +134,11 @@ func rowOf(dir string) jobRow {
 	for _, eval := range s.Evals {
 		row.Graded += eval.NTrials
 		if len(s.Evals) == 1 {
-			row.Mean = meanOf(eval)
+			row.Mean, row.Bounds = meanOf(eval), boundsOf(eval, row.Planned)
 		}
+	}
+	if r.Harborgate != nil {
+		row.Suspect = r.Harborgate.Suspect
 	}
 	row.Ungraded = max(0, s.Completed-row.Graded-row.Cancelled)
 	row.N = row.Graded
@@ -156,9 +162,28 @@ func meanOf(eval *trials.EvalStats) *float64 {
 	return nil
 }
 
+// boundsOf are how far the verdicts that are missing of the planned ones could move the
+// mean of the only reward key.
+func boundsOf(eval *trials.EvalStats, planned int) *stats.Bounds {
+	n, missing := eval.NTrials, planned-eval.NTrials
+	mean := meanOf(eval)
+	if mean == nil || missing <= 0 || len(eval.RewardStats) != 1 {
+		return nil
+	}
+	for _, values := range eval.RewardStats {
+		for value := range values {
+			if x, err := strconv.ParseFloat(value, 64); err != nil || x < 0 || x > 1 {
+				return nil
+			}
+		}
+	}
+	sum := *mean * float64(n)
+	return &stats.Bounds{Low: sum / float64(planned), High: (sum + float64(missing)) / float64(planned), Missing: missing}
+}
+
 func printJobs(e *env, rows []jobRow) error {
 	w := tabwriter.NewWriter(e.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "JOB\tSTATE\tTRIALS\tGRADED\tMEAN\tSTARTED\tDIRECTORY")
+	fmt.Fprintln(w, "JOB\tSTATE\tTRIALS\tGRADED\tMEAN (BOUNDS)\tSTARTED\tDIRECTORY")
 	for _, r := range rows {
 		if r.Error != "" {
 			fmt.Fprintf(w, "%s\t%s\t\t\t\t\t%s: %s\n", printable(r.Name), r.State, printable(relative(r.Dir)), printable(r.Error))
@@ -181,12 +206,20 @@ func coverage(r jobRow) string {
 	if r.Coverage == nil {
 		return stats.Unknown
 	}
-	return fmt.Sprintf("%d (%.0f %%)", r.Graded, *r.Coverage*100)
+	text := fmt.Sprintf("%d (%.0f %%)", r.Graded, *r.Coverage*100)
+	if r.Suspect > 0 {
+		text += fmt.Sprintf(", %d suspect", r.Suspect)
+	}
+	return text
 }
 
 func meanText(r jobRow) string {
 	if r.Arms > 1 {
 		return fmt.Sprintf("%d arms", r.Arms)
 	}
-	return stats.MeanText(r.Mean)
+	text := stats.MeanText(r.Mean)
+	if b := r.Bounds; b != nil {
+		text += fmt.Sprintf(" (%.3f to %.3f)", b.Low, b.High)
+	}
+	return text
 }

@@ -71,8 +71,18 @@ func (j *reportedJob) rewardBlock() block {
 	if b.says("±") {
 		b.note("± is the standard error over tasks.")
 	}
+	if j.fractional() {
+		b.note("pass@k and pass^k are of rewards that are all 0 or 1, and are – for others.")
+	}
 	b.note("Bounds are the mean if every missing verdict were 0, and if every one were 1. A missing verdict is never counted as 0.")
 	return b
+}
+
+// fractional reports whether a key has no pass@k because of its values.
+func (j *reportedJob) fractional() bool {
+	return slices.ContainsFunc(j.Report.Rows, func(r stats.Row) bool {
+		return slices.ContainsFunc(r.Rewards, func(c stats.Column) bool { return c.N > 0 && len(c.PassAtK) == 0 })
+	})
 }
 
 func rewardCells(r *stats.Row, c *stats.Column) []string {

@@ -106,42 +106,39 @@ func (p *summary) broken(label string, indent int, separator string, parts []str
 	}
 }
 
-// overview compares the rows at a glance.
+// overview compares the rows at a glance: a line for the name of each, whole where it
+// fits, and one for its numbers.
 func (p *summary) overview() {
+	const cells = "    %-13s  %-14s  %-14s  %s\n"
 	p.section(fmt.Sprintf("%d arms and data sets", len(p.report.Rows)))
-	width := titleWidth
-	if p.report.Suspect > 0 {
-		width -= suspectWidth
-	}
-	w := tabwriter.NewWriter(p.w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "  \tMEAN\t95 % INTERVAL\tCOVERAGE")
+	fmt.Fprintf(p.w, cells, "MEAN", "95 % INTERVAL", "BOUNDS", "COVERAGE")
 	for i := range p.report.Rows {
 		r := &p.report.Rows[i]
-		mean, interval := stats.Unknown, stats.Unknown
+		mean, interval, bounds := stats.Unknown, stats.Unknown, stats.Unknown
 		if c := r.Main(); c != nil {
 			mean, interval = c.Text(), c.Interval.Text()
+			if b := c.Bounds; b != nil {
+				bounds = fmt.Sprintf("%.3f to %.3f", b.Low, b.High)
+			}
 		}
 		coverage := r.Words()[0]
 		if r.Suspect > 0 {
 			coverage += fmt.Sprintf(", %d suspect", r.Suspect)
 		}
-		fmt.Fprintf(w, "  %s\t%s\t%s\t%s\n", ending(r.Title(), width), mean, interval, coverage)
+		fmt.Fprintf(p.w, "  %s\n", middle(r.Title(), columns-2))
+		fmt.Fprintf(p.w, cells, mean, interval, bounds, coverage)
 	}
-	_ = w.Flush() // as with every print here: when it fails, nobody reads any more
 }
 
-// titleWidth is what the numbers of the overview leave of a line.
-const titleWidth = 28
-
-// suspectWidth is what the number of suspect verdicts takes of it.
-const suspectWidth = 11
-
-// ending keeps the end of a long title: the model tells rows apart best.
-func ending(title string, width int) string {
-	if r := []rune(title); len(r) > width {
-		return "…" + string(r[len(r)-width+1:])
+// middle cuts a long name in its middle: data set and agent are at its start, model and
+// settings at its end.
+func middle(name string, width int) string {
+	r := []rune(name)
+	if len(r) <= width {
+		return name
 	}
-	return title
+	end := width / 2
+	return string(r[:width-end-1]) + "…" + string(r[len(r)-end:])
 }
 
 // row prints the block of an arm on a data set.
@@ -201,7 +198,10 @@ func atKTexts(name string, at []stats.AtK) []string {
 			continue // of many, powers of two and the last are enough; --json has all
 		}
 		text := fmt.Sprintf("%s%d %s (n = %s", name, a.K, stats.MeanText(a.Value), plural(a.Tasks, "task"))
-		if a.LeftOut > 0 {
+		switch {
+		case a.Tasks == 0:
+			text = fmt.Sprintf("%s%d %s (no task has %d verdicts", name, a.K, stats.Unknown, a.K)
+		case a.LeftOut > 0:
 			text += fmt.Sprintf(", %d left out", a.LeftOut)
 		}
 		out = append(out, text+")")
@@ -333,6 +333,9 @@ func (p *summary) failures() {
 				head = append(head, fmt.Sprintf("%d graded all the same", f.Graded))
 			}
 			p.broken("", 0, " · ", head)
+			if len(p.report.Rows) > 1 {
+				p.broken("", 2, "", []string{"of " + middle(r.Title(), columns-7)})
+			}
 			names := f.Trials
 			if more := len(names) - mostExamples; more > 0 {
 				names = append(slices.Clone(names[:mostExamples]), fmt.Sprintf("and %d more", more))
