@@ -125,6 +125,8 @@ func (e *env) loadWarning(dir string) (app.Summary, []*trials.Result, error) {
 		switch {
 		case f.Result != nil:
 			all = append(all, f.Result)
+		case f.CopyOf != "":
+			fmt.Fprintln(e.err, "harbor:", oneLine(f.Err.Error()))
 		case !errors.Is(f.Err, fs.ErrNotExist):
 			fmt.Fprintln(e.err, "harbor:", oneLine(fmt.Sprintf("trial %s counts as pending: %v", f.Name(), f.Err)))
 		}

@@ -299,6 +299,9 @@ func (o *runOptions) reportPast(p *app.Plan) {
 	for _, task := range slices.Sorted(maps.Keys(edited)) {
 		fmt.Fprintf(o.err, "harbor: task %s was edited, to run again: %s\n", printable(task), plural(edited[task], "trial"))
 	}
+	if len(past.Copies) > 0 {
+		fmt.Fprintf(o.err, "harbor: not counted, because they are copies of trials of the job: %s\n", someOf(past.Copies))
+	}
 	if n := len(past.Left); n > 0 {
 		fmt.Fprintf(o.err, "harbor: kept, though the configuration does not ask for them any more: %s: %s\n", plural(n, "trial"), someOf(past.Left))
 	}

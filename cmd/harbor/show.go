@@ -129,7 +129,11 @@ func showJob(e *env, dir string) error {
 // sayUnreadable names results that are there and cannot be read.
 func sayUnreadable(e *env, dir string, found []results.Found) {
 	for _, f := range found {
-		if f.Err != nil && !errors.Is(f.Err, fs.ErrNotExist) {
+		switch {
+		case f.Err == nil || errors.Is(f.Err, fs.ErrNotExist):
+		case f.CopyOf != "":
+			fmt.Fprintf(e.err, "harbor: %s\n", printable(f.Err.Error()))
+		default:
 			fmt.Fprintf(e.err, "harbor: %s; `harbor job resume %s` runs the trial again\n", printable(f.Err.Error()), dir)
 		}
 	}

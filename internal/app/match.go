@@ -96,6 +96,10 @@ func (m *match) slotOf(task trials.TaskConfig, agent trials.AgentConfig, attempt
 // that had not begun are remembered for removal.
 func (m *match) places(found []results.Found) (finished, cut []place, err error) {
 	for _, f := range found {
+		if f.CopyOf != "" {
+			m.plan.Past.Copies = append(m.plan.Past.Copies, f.Name())
+			continue
+		}
 		if f.Result != nil {
 			s, err := m.slotOf(f.Result.Config.Task, f.Result.Config.Agent, attemptOf(f.Result))
 			if err != nil {

@@ -103,7 +103,11 @@ func TestReadTrials(t *testing.T) {
 	put("c__2222222/result.json", ours)
 	put("a__2222222/trial.log", "")
 	put("b__2222222/result.json", ours[:100])
-	put("trials/old__2222222/result.json", ours)
+	r, err := ParseTrialResult([]byte(ours), "ours")
+	if err != nil {
+		t.Fatal(err)
+	}
+	put("trials/old__2222222/result.json", strings.ReplaceAll(ours, r.TrialName, "old__2222222"))
 	put("w__2222222/tries/1/result.json", ours) // waits for its next try
 	put("notes/text", "not a trial")
 	put(".hidden/result.json", ours)

@@ -3,6 +3,7 @@ package results
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -23,6 +24,9 @@ type Found struct {
 	// fs.ErrNotExist when the trial runs, waits or was cut off.
 	Result *trials.Result
 	Err    error
+	// CopyOf is the directory of the trial that this one is a copy of; it has no Result
+	// then, since a trial has one verdict.
+	CopyOf string
 }
 
 // Name is the trial's.
@@ -65,7 +69,31 @@ func readAll(job string, newParser func() parser) ([]Found, error) {
 	_ = g.Wait() // errors are in out
 	out = slices.DeleteFunc(out, func(f Found) bool { return f.Dir == "" })
 	slices.SortFunc(out, func(a, b Found) int { return cmp.Compare(a.Name(), b.Name()) })
+	setCopiesApart(out)
 	return out, nil
+}
+
+// setCopiesApart takes the results of copied directories away. Of directories whose
+// results name the same trial, the one of that name is the trial, or else the first.
+// A directory that was only renamed stays a trial.
+func setCopiesApart(all []Found) {
+	trial := map[string]int{}
+	for i, f := range all {
+		if f.Result == nil {
+			continue
+		}
+		if _, met := trial[f.Result.TrialName]; !met || f.Name() == f.Result.TrialName {
+			trial[f.Result.TrialName] = i
+		}
+	}
+	for i := range all {
+		f := &all[i]
+		if f.Result == nil || trial[f.Result.TrialName] == i {
+			continue
+		}
+		f.CopyOf = all[trial[f.Result.TrialName]].Dir
+		f.Result, f.Err = nil, fmt.Errorf("%s is a copy of trial %s and is not counted: remove it", f.Dir, filepath.Base(f.CopyOf))
+	}
 }
 
 // oldTrialsDir is where old versions of Harbor had trials.
