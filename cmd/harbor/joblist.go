@@ -118,15 +118,16 @@ func jobsIn(dir string) ([]string, error) {
 
 func rowOf(dir string) jobRow {
 	row := jobRow{Name: filepath.Base(dir), Dir: dir}
-	r, err := results.ReadJobResult(dir)
+	job, _, err := readJob(dir, results.ReadTrials)
+	r := job.Result
 	state, holder := results.StateOf(dir, r)
 	row.State, row.PID = state, holder.PID
-	if err != nil {
+	if err = errors.Join(err, job.Damage); err != nil {
 		row.Error = err.Error()
 		return row
 	}
-	s := r.Stats
-	row.Planned, row.Running, row.Pending, row.Cancelled = r.NTotalTrials, s.Running, s.Pending, s.Cancelled
+	s := statsOf(dir, job)
+	row.Planned, row.Running, row.Pending, row.Cancelled = job.Planned, s.Running, s.Pending, s.Cancelled
 	row.Started, row.Finished, row.Arms = r.StartedAt, r.FinishedAt, len(s.Evals)
 	if state != results.StateRunning { // what a killed process left
 		row.Running, row.Pending = 0, s.Running+s.Pending
@@ -137,8 +138,10 @@ func rowOf(dir string) jobRow {
 			row.Mean, row.Bounds = meanOf(eval), boundsOf(eval, row.Planned)
 		}
 	}
-	if r.Harborgate != nil {
-		row.Suspect = r.Harborgate.Suspect
+	for _, t := range job.Trials {
+		if t.Suspect {
+			row.Suspect++
+		}
 	}
 	row.Ungraded = max(0, s.Completed-row.Graded-row.Cancelled)
 	row.N = row.Graded
@@ -147,6 +150,20 @@ func rowOf(dir string) jobRow {
 		row.Coverage = &c
 	}
 	return row
+}
+
+// statsOf are the numbers of the trials that can be read, which are those that job show
+// has, and not what the job's own result once said.
+func statsOf(dir string, job app.Summary) trials.JobStats {
+	cfg, err := results.ReadJobConfig(dir)
+	if err != nil {
+		cfg = trials.JobConfig{} // of its metrics only: the mean is always there
+	}
+	s := stats.Harbor(job.Trials, cfg.Metrics)
+	left := max(0, job.Planned-s.Completed)
+	s.Running = min(job.Result.Stats.Running, left)
+	s.Pending = left - s.Running
+	return s
 }
 
 // meanOf is the mean of an arm's main reward, if that is what its metrics are.

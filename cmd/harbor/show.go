@@ -55,15 +55,18 @@ func loadJob(dir string) (app.Summary, []*trials.Result, error) {
 }
 
 func readJob(dir string, read func(string) ([]results.Found, error)) (app.Summary, []results.Found, error) {
-	res, err := results.ReadJobResult(dir)
-	if err != nil {
-		return app.Summary{}, nil, notA("job", dir, err)
+	res, damage := results.ReadJobResult(dir)
+	if damage != nil && !goesWithout(dir) {
+		return app.Summary{}, nil, notA("job", dir, damage)
+	}
+	if damage != nil {
+		res = app.RestoredResult(dir)
 	}
 	found, err := read(dir)
 	if err != nil {
 		return app.Summary{}, nil, notA("job", dir, err)
 	}
-	s := app.Summary{Result: res, Planned: res.NTotalTrials}
+	s := app.Summary{Result: res, Planned: res.NTotalTrials, Damage: damage}
 	for _, f := range found {
 		if f.Result != nil {
 			s.Trials = append(s.Trials, stats.Of(f.Result))
@@ -72,7 +75,23 @@ func readJob(dir string, read func(string) ([]results.Found, error)) (app.Summar
 	if len(s.Trials) < s.Planned { // else the trials say it themselves
 		s.ByKey = plannedBy(dir)
 	}
+	s.Planned = max(s.Planned, len(s.Trials)) // more, if nobody knows how many
 	return s, found, nil
+}
+
+// goesWithout reports whether a directory is a job's that can be shown although its
+// result cannot be read: its configuration says that it is one.
+func goesWithout(dir string) bool {
+	_, err := results.ReadJobConfig(dir)
+	_, trial := results.ReadTrialResult(dir)
+	return err == nil && trial != nil
+}
+
+// sayDamaged says why the numbers of a job are those of its trials alone.
+func sayDamaged(e *env, dir string, damage error) {
+	if damage != nil {
+		fmt.Fprintf(e.err, "harbor: the job's own result is damaged; this is what its trials say: %s; `harbor job resume %s` writes it anew\n", printable(damage.Error()), dir)
+	}
 }
 
 // plannedBy counts a job's planned trials by arm, nil when its lock does not say.
@@ -98,6 +117,7 @@ func showJob(e *env, dir string) error {
 		if err != nil {
 			return err
 		}
+		sayDamaged(e, dir, s.Damage)
 		state, _ := results.StateOf(dir, s.Result)
 		return printJSON(e, map[string]any{"state": state, "result": s.Result, "report": reportOf(s), "trials": all})
 	}
@@ -105,6 +125,7 @@ func showJob(e *env, dir string) error {
 	if err != nil {
 		return err
 	}
+	sayDamaged(e, dir, s.Damage)
 	sayUnreadable(e, dir, found)
 	out := bufio.NewWriter(e.out)
 	writeSummary(out, s)

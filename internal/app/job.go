@@ -58,6 +58,7 @@ type Summary struct {
 	Trials  []stats.Trial
 	Planned int
 	ByKey   map[stats.Key]int // planned trials by arm and data set
+	Damage  error             // why Result is RestoredResult, nil when it was read
 }
 
 // Settings are the wishes of the command line that no configuration holds.

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"harborgate/trials"
 	"harborgate/trials/results"
@@ -31,7 +32,7 @@ type Past struct {
 	// Left are kept trials that the configuration no longer asks for.
 	Left   []string
 	Copies []string         // directories that are copies of trials; they count nothing
-	Result trials.JobResult // as the last process left it; zero when it cannot be read
+	Result trials.JobResult // as the last process left it; RestoredResult when it cannot be read
 
 	files   *results.Job
 	empty   []string // directories of trials that had not begun
@@ -176,13 +177,13 @@ func list(changes []trials.Change) string {
 }
 
 // readJob reads what the job says about itself. A result that cannot be read is
-// made anew from the trials.
+// made anew from the trials and the events.
 func (p *Past) readJob(dir string) error {
 	var err error
 	if p.Result, err = results.ReadJobResult(dir); err != nil {
-		p.Result = trials.JobResult{}
+		p.Result = RestoredResult(dir)
 	}
-	if errors.Is(err, fs.ErrPermission) {
+	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EISDIR) {
 		return err
 	}
 	return nil

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"harborgate/trials"
 )
@@ -17,11 +18,14 @@ import (
 // ReadJobResult reads a job's result.json, of ours or of Harbor from 0.5 on.
 func ReadJobResult(dir string) (trials.JobResult, error) {
 	var r trials.JobResult
-	b, err := os.ReadFile(filepath.Join(dir, ResultFile))
+	name := filepath.Join(dir, ResultFile)
+	b, err := os.ReadFile(name)
+	if errors.Is(err, syscall.EISDIR) {
+		err = fmt.Errorf("%w: remove it, then `harbor job resume` writes the file anew", err)
+	}
 	if err != nil {
 		return r, err
 	}
-	name := filepath.Join(dir, ResultFile)
 	if err := isOf(b, name, "job"); err != nil {
 		return r, err
 	}
