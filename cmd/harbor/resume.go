@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -25,6 +26,40 @@ type resumeFlags struct {
 	jobsDir     string
 	filter      []string
 	retryFailed []string
+	going       bool // the command is resume
+}
+
+// planError is a configuration whose tasks cannot be found.
+type planError struct{ error }
+
+func (e planError) Unwrap() error { return e.error }
+
+// withoutPlan ends a command that may not begin. A job to go on with, of which nothing
+// is left to do, is shown all the same: that needs neither its tasks nor its lock.
+func (o *runOptions) withoutPlan(ctx context.Context, cfg trials.JobConfig, err error) error {
+	missing := errors.As(err, new(planError))
+	if !o.resume.going || !missing && !errors.Is(err, syscall.EROFS) && !errors.Is(err, syscall.EACCES) {
+		return codedError{exitNothing, err}
+	}
+	dir := filepath.Join(cfg.JobsDir, cfg.JobName)
+	if redo, rerr := o.redo(dir); rerr == nil && !o.flags.dryRun {
+		if s, ok := app.Settled(dir, redo); ok {
+			fmt.Fprintf(o.err, "harbor: nothing is left to run; %s\n", printable(err.Error()))
+			return errors.Join(o.showEnd(dir, s), outcome(ctx, s))
+		}
+	}
+	if missing {
+		return nothingRan("%w: the configuration of job %s asks for it; relative paths go from %s", err, o.shown, abs("."))
+	}
+	return codedError{exitNothing, err}
+}
+
+// abs is a path from the root, as far as it can be known.
+func abs(path string) string {
+	if a, err := filepath.Abs(path); err == nil {
+		return a
+	}
+	return path
 }
 
 func newResumeCommand(e *env) *cobra.Command {
@@ -79,6 +114,7 @@ func addRetryFailedFlag(s *pflag.FlagSet, f *resumeFlags) {
 // resumeJob works from where the job was started, so that paths of its
 // configuration mean what they meant.
 func (o *runOptions) resumeJob(ctx context.Context, args []string) error {
+	o.resume.going = true
 	dir, err := o.resumeDir(args)
 	if err != nil {
 		return usageError{err}

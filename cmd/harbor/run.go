@@ -128,7 +128,7 @@ func (o *runOptions) logger(cfg trials.JobConfig) *slog.Logger {
 func (o *runOptions) job(ctx context.Context, a *app.App, cfg trials.JobConfig) (err error) {
 	plan, err := o.plan(a, cfg)
 	if err != nil {
-		return codedError{exitNothing, err}
+		return o.withoutPlan(ctx, cfg, err)
 	}
 	defer func() { err = errors.Join(err, plan.Close()) }()
 	if done, err := o.settled(ctx, plan); done || err != nil {
@@ -183,7 +183,7 @@ func (o *runOptions) sweepUnburied(ctx context.Context, a *app.App, cfg trials.J
 func (o *runOptions) plan(a *app.App, cfg trials.JobConfig) (*app.Plan, error) {
 	plan, err := app.NewPlan(cfg, uuid.NewString())
 	if err != nil {
-		return nil, err
+		return nil, planError{err}
 	}
 	o.reportInvalid(plan)
 	redo, err := o.redo(plan.Dir())

@@ -7,6 +7,7 @@ import (
 	"harborgate/internal/events"
 	"harborgate/trials"
 	"harborgate/trials/results"
+	"harborgate/trials/stats"
 )
 
 // RestoredResult is what a job's events say of its own result, for a result.json that
@@ -36,6 +37,35 @@ func RestoredResult(dir string) trials.JobResult {
 		r.Harborgate = &trials.JobExtra{Sessions: sessions}
 	}
 	return r
+}
+
+// Settled is the summary of a job of which nothing is left to do, as far as its
+// directory says; ok is false when it is not finished, or redo wants one of its trials.
+// It needs neither the job's tasks nor a directory that can be written.
+func Settled(dir string, redo Redo) (s Summary, ok bool) {
+	r, err := results.ReadJobResult(dir)
+	if err != nil || r.FinishedAt == nil {
+		return Summary{}, false
+	}
+	found, err := results.ReadTrials(dir)
+	if err != nil {
+		return Summary{}, false
+	}
+	s = Summary{Result: r, Planned: r.NTotalTrials}
+	for _, f := range found {
+		if f.Result == nil && f.CopyOf == "" {
+			return Summary{}, false
+		}
+		if f.Result == nil {
+			continue
+		}
+		t := stats.Of(f.Result)
+		if redo.wants(t) {
+			return Summary{}, false
+		}
+		s.Trials = append(s.Trials, t)
+	}
+	return s, len(s.Trials) == s.Planned
 }
 
 // begunAs is the id and the number of trials of an event, or those that r has.

@@ -56,7 +56,7 @@ func OpenJob(dir string) (*Job, error) {
 	j := &Job{Dir: dir, lock: flock.New(filepath.Join(dir, jobLockFile), flock.SetFlag(os.O_CREATE|os.O_RDWR))}
 	ok, err := j.lock.TryLock()
 	if err != nil {
-		return nil, fmt.Errorf("lock job %s: %w", dir, err)
+		return nil, fmt.Errorf("lock job %s: %w: make it writable, or copy it to where it is; `harbor job show` reads it as it stands", dir, err)
 	}
 	if !ok {
 		return nil, &LockedError{Dir: dir, Holder: holderOf(dir)}
