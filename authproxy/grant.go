@@ -79,19 +79,19 @@ type Totals struct {
 
 // grant is one minted grant.
 type grant struct {
-	id     string
-	hash   [sha256.Size]byte
-	spec   GrantSpec
-	ctx    context.Context //nolint:containedctx // the life of the grant: all its requests end with it
-	cancel context.CancelCauseFunc
-	stop   context.CancelFunc
+	id   string
+	hash [sha256.Size]byte
+	spec GrantSpec
+	ctx  context.Context //nolint:containedctx // the life of the grant: all its requests end with it
+	end  context.CancelFunc
 
 	mu      sync.Mutex
 	running int
 	totals  Totals
 }
 
-var errRevoked = errors.New("the grant was revoked")
+// errRevoked is why a request ended whose grant was revoked, or had expired.
+var errRevoked = errors.New("the grant has ended")
 
 // newGrant returns a grant and its token, which nothing keeps.
 func newGrant(parent context.Context, spec GrantSpec) (*grant, string) {
@@ -106,15 +106,8 @@ func newGrant(parent context.Context, spec GrantSpec) (*grant, string) {
 
 func restored(parent context.Context, id string, hash [sha256.Size]byte, spec GrantSpec) *grant {
 	g := &grant{id: id, hash: hash, spec: spec}
-	ctx, stop := context.WithDeadline(parent, spec.Expires)
-	g.stop = stop
-	g.ctx, g.cancel = context.WithCancelCause(ctx)
+	g.ctx, g.end = context.WithDeadline(parent, spec.Expires)
 	return g
-}
-
-func (g *grant) end() {
-	g.cancel(errRevoked)
-	g.stop()
 }
 
 // enter counts a request in, unless there are as many as there may be.
