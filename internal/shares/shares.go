@@ -73,14 +73,11 @@ func (o *Owner) Alive(id string) bool {
 }
 
 func (o *Owner) locked(id string) bool {
-	path := filepath.Join(o.dir, filepath.Base(id))
-	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		return false
-	}
-	l := flock.New(path)
+	// Opened without making it: an owner that ends at this moment takes its file away.
+	l := flock.New(filepath.Join(o.dir, filepath.Base(id)), flock.SetFlag(os.O_RDONLY))
 	free, err := l.TryRLock()
 	if err != nil {
-		return true
+		return !errors.Is(err, fs.ErrNotExist)
 	}
 	_ = l.Close()
 	return !free

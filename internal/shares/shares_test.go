@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -149,6 +150,19 @@ func TestIdsThatAreNone(t *testing.T) {
 		}
 	}
 	if got := owners(t, state); len(got) != 1 {
+		t.Errorf("files %v", got)
+	}
+}
+
+// An owner may take its file away while another looks at it.
+func TestLookingForAnOwnerLeavesNoFileOfIt(t *testing.T) {
+	t.Parallel()
+	state := t.TempDir()
+	o := register(t, state)
+	if o.locked(newID()) {
+		t.Error("nobody holds a lock")
+	}
+	if got := owners(t, state); !slices.Equal(got, []string{o.ID}) {
 		t.Errorf("files %v", got)
 	}
 }
