@@ -26,6 +26,9 @@ type NanoUSD = ledger.NanoUSD
 // Sum is what budgets count. A zero field of a budget is no limit.
 type Sum = ledger.Sum
 
+// Dialect names a wire format: anthropic, openai, gemini, openrouter.
+type Dialect = wire.Dialect
+
 // Price is what a model costs, in US dollars for a million tokens.
 type Price = ledger.Price
 
@@ -103,9 +106,27 @@ func Parse(text []byte) (Config, error) {
 	d := yaml.NewDecoder(bytes.NewReader(text))
 	d.KnownFields(true)
 	if err := d.Decode(&c); err != nil && !errors.Is(err, io.EOF) {
-		return Config{}, fmt.Errorf("read auth proxy configuration: %w", err)
+		return Config{}, readable(err)
 	}
 	return c, c.Validate()
+}
+
+var unknownKey = regexp.MustCompile(`line \d+: field (\S+) not found in type \S+`)
+
+// readable words the reader's errors for who wrote the file.
+func readable(err error) error {
+	var wrong *yaml.TypeError
+	if !errors.As(err, &wrong) {
+		return fmt.Errorf("read auth proxy configuration: %w", err)
+	}
+	var errs []error
+	for _, text := range wrong.Errors {
+		if m := unknownKey.FindStringSubmatch(text); m != nil {
+			text = fmt.Sprintf("%s is not a known key, see docs/auth-proxy.md", m[1])
+		}
+		errs = append(errs, errors.New(text))
+	}
+	return errors.Join(errs...)
 }
 
 // Validate returns all that is wrong, each with the path of its key.

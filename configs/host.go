@@ -205,6 +205,12 @@ func (b *Block) UnmarshalJSON(raw []byte) error {
 // IsZero reports whether the block says nothing.
 func (b Block) IsZero() bool { return len(b.raw) == 0 || string(b.raw) == "null" }
 
+// JSON is the block as JSON, for whoever has a reader of its own.
+func (b Block) JSON() []byte { return b.raw }
+
+// Where says where the block stands, for errors.
+func (b Block) Where() string { return fmt.Sprintf("%s: %s", b.file, b.path) }
+
 // Decode reads the block into a struct whose keys are its json tags, over the
 // defaults that it holds. Unknown keys and wrong types are errors; the error
 // names all of them with their places.

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"harborgate/tasks"
@@ -34,8 +35,10 @@ func (d *document) literalSecrets(v any, path string, secret bool) {
 	}
 }
 
+// isReference knows the references of all readers; each takes those that it can follow.
 func isReference(s string) bool {
-	return strings.HasPrefix(s, "env:") || strings.HasPrefix(s, "file:")
+	scheme, _, ok := strings.Cut(s, ":")
+	return ok && slices.Contains([]string{"env", "file", "credential", "command"}, scheme)
 }
 
 // ResolveSecret reads what a reference points to: env:NAME through lookup, or

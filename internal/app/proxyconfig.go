@@ -1,0 +1,113 @@
+package app
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"net/url"
+	"slices"
+	"strings"
+
+	"harborgate/authproxy"
+	"harborgate/configs"
+)
+
+// known is a provider of models whose key people have in their shells. Who has
+// configured no upstream of its dialect gets one from there.
+type known struct {
+	name string   // of the upstream and of its dialect, and of the provider in model names
+	keys []string // variables of the host that hold its key
+	urls []string // variables of the host that may hold its base URL
+}
+
+func knownProviders() []known {
+	return []known{
+		{name: "anthropic", keys: []string{"ANTHROPIC_API_KEY"}, urls: []string{"ANTHROPIC_BASE_URL", "ANTHROPIC_API_BASE"}},
+		{name: "openai", keys: []string{"OPENAI_API_KEY"}, urls: []string{"OPENAI_BASE_URL", "OPENAI_API_BASE"}},
+		{name: "gemini", keys: []string{"GEMINI_API_KEY", "GOOGLE_API_KEY"}, urls: []string{"GOOGLE_GEMINI_BASE_URL"}},
+		{name: "openrouter", keys: []string{"OPENROUTER_API_KEY"}, urls: []string{"OPENROUTER_BASE_URL"}},
+	}
+}
+
+// ProxyConfig is what the auth proxy serves: upstreams and budgets of config.yaml,
+// and for each well-known provider of which none is configured and whose key is
+// in the environment, that one. No key is read.
+func ProxyConfig(h configs.Host, lookup func(string) (string, bool)) (authproxy.Config, error) {
+	c := authproxy.Config{Upstreams: map[string]authproxy.Upstream{}}
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(h.Upstreams)) {
+		one, err := parseBlock(h.Upstreams[name], "upstreams", name)
+		errs = append(errs, err)
+		maps.Copy(c.Upstreams, one.Upstreams)
+	}
+	if !h.Budgets.IsZero() {
+		b, err := parseBlock(h.Budgets, "budgets", "")
+		errs = append(errs, err)
+		c.Budgets = b.Budgets
+	}
+	configured := map[string]bool{}
+	for _, u := range c.Upstreams {
+		configured[string(u.Dialect)] = true
+	}
+	for _, p := range knownProviders() {
+		if _, taken := c.Upstreams[p.name]; taken || configured[p.name] {
+			continue
+		}
+		if key := firstSet(lookup, p.keys); key != "" {
+			c.Upstreams[p.name] = p.upstream(key, lookup)
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return authproxy.Config{}, err
+	}
+	return c, c.Validate()
+}
+
+// parseBlock reads one entry of a block with the proxy's own reader.
+func parseBlock(b configs.Block, block, name string) (authproxy.Config, error) {
+	text := bytes.TrimSpace(b.JSON())
+	if len(text) == 0 {
+		text = []byte("{}")
+	}
+	doc := fmt.Appendf(nil, "{%q: %s}", block, text)
+	if name != "" {
+		doc = fmt.Appendf(nil, "{%q: {%q: %s}}", block, name, text)
+	}
+	c, err := authproxy.Parse(doc)
+	if err != nil {
+		return c, fmt.Errorf("%s: %w", b.Where(), err)
+	}
+	return c, nil
+}
+
+func firstSet(lookup func(string) (string, bool), names []string) string {
+	for _, name := range names {
+		if v, ok := lookup(name); ok && v != "" {
+			return name
+		}
+	}
+	return ""
+}
+
+// upstream is the provider as the environment describes it. A base URL of this
+// host or its network is what the user chose to have there.
+func (p known) upstream(key string, lookup func(string) (string, bool)) authproxy.Upstream {
+	u := authproxy.Upstream{Dialect: authproxy.Dialect(p.name), Keys: []authproxy.KeyRef{authproxy.KeyRef("env:" + key)}}
+	if name := firstSet(lookup, p.urls); name != "" {
+		u.BaseURL, _ = lookup(name)
+		u.Local = nearby(u.BaseURL)
+	}
+	return u
+}
+
+func nearby(base string) bool {
+	u, err := url.Parse(base)
+	if err != nil {
+		return false
+	}
+	host := strings.ToLower(u.Hostname())
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && (ip.IsLoopback() || ip.IsPrivate())
+}
