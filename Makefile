@@ -23,7 +23,7 @@ help: ## List the targets
 	  /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: build
-build: bin/harbor $(inside) ## Build harbor and its companions into bin/
+build: bin/harbor $(inside) bin/harbor-sim ## Build harbor, its companions and its simulators into bin/
 
 .PHONY: demo
 demo: build ## Run every example task with its own solution and check the outcomes
@@ -99,6 +99,9 @@ FORCE:
 
 bin/harbor: FORCE go
 	@$(go_build) -o $@ ./cmd/harbor
+
+bin/harbor-sim: FORCE go
+	@$(go_build) -o $@ ./cmd/harbor-sim
 
 bin/harbor-inside-linux-%: FORCE go
 	@GOOS=linux GOARCH=$* $(go_build) -o $@ ./cmd/harbor-inside

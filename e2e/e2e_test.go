@@ -49,7 +49,7 @@ func TestMain(m *testing.M) {
 	}
 	bin = dir
 	for _, b := range []struct{ name, pkg, arch string }{
-		{"harbor", "../cmd/harbor", runtime.GOARCH},
+		{"harbor", "../cmd/harbor", runtime.GOARCH}, {"harbor-sim", "../cmd/harbor-sim", runtime.GOARCH},
 		{"harbor-inside-linux-amd64", "../cmd/harbor-inside", "amd64"}, {"harbor-inside-linux-arm64", "../cmd/harbor-inside", "arm64"},
 	} {
 		cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", filepath.Join(dir, b.name), b.pkg)

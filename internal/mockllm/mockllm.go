@@ -127,18 +127,32 @@ func (s *Server) Gone() <-chan struct{} { return s.gone }
 // largest is the longest body that is read.
 const largest = 64 << 20
 
+// Answer is what became of one request.
+type Answer struct {
+	Request  Request
+	Model    string // that was asked for
+	Stream   bool
+	Usage    Usage // that the answer stated, or would have
+	Complete bool  // all of the answer was sent, as its step meant
+}
+
 // ServeHTTP answers one request.
-func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	body, err := io.ReadAll(io.LimitReader(r.Body, largest))
-	if err != nil {
-		return
-	}
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.Serve(w, r) }
+
+// Serve answers one request and says what became of it. A body that breaks off is
+// answered by nothing.
+func (s *Server) Serve(w http.ResponseWriter, r *http.Request) Answer {
 	req := Request{
 		Method: r.Method, Path: r.URL.Path, Query: r.URL.RawQuery, Host: r.Host,
-		Header: r.Header.Clone(), Body: body, Remote: r.RemoteAddr,
+		Header: r.Header.Clone(), Remote: r.RemoteAddr,
 	}
-	step := s.next(req)
-	used, ok := newAnswer(req, step).write(r.Context(), w)
+	body, err := io.ReadAll(io.LimitReader(r.Body, largest))
+	if err != nil {
+		return Answer{Request: req}
+	}
+	req.Body = body
+	a := newAnswer(req, s.next(req))
+	used, ok := a.write(r.Context(), w)
 	if r.Context().Err() != nil {
 		select {
 		case s.gone <- struct{}{}:
@@ -148,6 +162,15 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if ok {
 		s.count(used)
 	}
+	return Answer{Request: req, Model: a.ask.Model, Stream: a.ask.Stream, Usage: used, Complete: ok}
+}
+
+// Forget drops the requests that have arrived, which a mock that runs for long
+// would keep.
+func (s *Server) Forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.requests = nil
 }
 
 // next takes the step for a request.
