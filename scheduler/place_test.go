@@ -24,7 +24,7 @@ func of(s state) *state {
 			out.buildStarted(key)
 		}
 		if b == buildFinished {
-			out.buildEnded(key)
+			out.buildEnded(key, start)
 		}
 	}
 	for i, e := range s.trials {
@@ -228,7 +228,7 @@ func withCPU(s *state) (n int) {
 func advance(r *rand.Rand, s *state, w work, now time.Time) time.Time {
 	for k, b := range s.builds {
 		if b == buildRunning && r.IntN(2) == 0 {
-			s.buildEnded(k)
+			s.buildEnded(k, now)
 		}
 	}
 	for i := range s.trials {
@@ -262,7 +262,7 @@ func BenchmarkJob(b *testing.B) {
 					w := place(s, start)
 					for _, k := range slices.Clone(w.builds) {
 						s.buildStarted(k)
-						s.buildEnded(k)
+						s.buildEnded(k, start)
 					}
 					for _, i := range w.tries {
 						s.tryStarted(i)

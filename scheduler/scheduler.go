@@ -31,9 +31,10 @@ type Trial struct {
 
 // Assignment is one try to run.
 type Assignment struct {
-	Trial  int // index in the job
-	Try    int // from 1
-	Waited time.Duration
+	Trial  int           // index in the job
+	Try    int           // from 1
+	Waited time.Duration // for a slot
+	Images time.Duration // that it had to wait for its images before that
 }
 
 // Outcome is how a try ended.
@@ -124,7 +125,7 @@ func (l *loop) run(ctx context.Context) error {
 			l.settle(c)
 		case key := <-l.built:
 			l.active--
-			l.state.buildEnded(key)
+			l.state.buildEnded(key, time.Now())
 		case <-l.opt.Shares.Freed():
 			l.state.refused = false
 		case <-timer.C:
@@ -166,7 +167,7 @@ func (l *loop) startTry(ctx context.Context, i int) bool {
 		return false
 	}
 	l.state.tryStarted(i)
-	a := Assignment{Trial: i, Try: t.tries, Waited: time.Since(t.queued)}
+	a := Assignment{Trial: i, Try: t.tries, Waited: time.Since(t.queued), Images: t.images}
 	l.active++
 	go func() {
 		outcome := l.opt.Runner.Run(ctx, a)

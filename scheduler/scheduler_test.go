@@ -140,6 +140,31 @@ func TestWaitForBuildHoldsNoSlot(t *testing.T) {
 	})
 }
 
+// The time for two images, one after the other, is none for a slot; a slot counts
+// from then on, and each try for itself.
+func TestWaitForImagesIsNoWaitForASlot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.building = 4 * time.Second
+		var got []Assignment
+		w.try = func(a Assignment) (time.Duration, Outcome) {
+			got = append(got, a) // one runs at a time
+			return time.Second, Outcome{Retry: a.Trial == 0 && a.Try == 1, Pause: 500 * time.Millisecond}
+		}
+		if _, err := Run(t.Context(), w.options(1), some(2, "environment", "verifier")); err != nil {
+			t.Fatal(err)
+		}
+		want := []Assignment{
+			{Trial: 0, Try: 1, Images: 8 * time.Second},
+			{Trial: 1, Try: 1, Images: 8 * time.Second, Waited: time.Second},
+			{Trial: 0, Try: 2, Waited: 500 * time.Millisecond},
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%+v\nwant %+v", got, want)
+		}
+	})
+}
+
 func TestRefusedLeaseWaitsForTheNotification(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()

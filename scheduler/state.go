@@ -30,9 +30,10 @@ const (
 type entry struct {
 	Trial
 	status    status
-	tries     int       // started so far
-	notBefore time.Time // of the next try, after a back-off
-	queued    time.Time // since when it waits for a slot
+	tries     int           // started so far
+	notBefore time.Time     // of the next try, after a back-off
+	queued    time.Time     // since when it waits for what it waits for now
+	images    time.Duration // that it waited for images before that
 }
 
 // class is what decides whether a trial fits. Trials of one class wait in one
@@ -113,12 +114,17 @@ func (s *state) buildStarted(key string) {
 	s.toBuild = slices.Delete(s.toBuild, at, at+1)
 }
 
-func (s *state) buildEnded(key string) {
+// buildEnded lets the trials go on that waited for an image: to their next one, or
+// into the queue for a slot, whose time begins only now.
+func (s *state) buildEnded(key string, now time.Time) {
 	s.builds[key] = buildFinished
 	s.use.builds--
 	waited := s.blocked[key]
 	delete(s.blocked, key)
 	for _, i := range waited {
+		t := &s.trials[i]
+		t.images += now.Sub(t.queued)
+		t.queued = now
 		s.enqueue(i)
 	}
 }
@@ -145,7 +151,7 @@ func (s *state) tryEnded(i int) {
 // trySlept is the end of a try after which there is another, not before the time.
 func (s *state) trySlept(i int, until time.Time) {
 	t := &s.trials[i]
-	t.status, t.notBefore, t.queued = waiting, until, until
+	t.status, t.notBefore, t.queued, t.images = waiting, until, until, 0
 	s.use.remove(t)
 	at, _ := slices.BinarySearchFunc(s.asleep, until, func(j int, until time.Time) int {
 		return s.trials[j].notBefore.Compare(until)

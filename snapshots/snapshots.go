@@ -73,8 +73,7 @@ type Request struct {
 // Hold is a right to use an image. Release it when the sandbox is gone.
 type Hold struct {
 	Image  providers.Image
-	Cached bool          // it was there before this process asked
-	Waited time.Duration // for the build, of whoever
+	Cached bool // it was there before this process asked
 
 	release func()
 }
@@ -132,7 +131,6 @@ func (s *Store) Close() { s.running.Wait() }
 // Ensure returns when the image exists, or with the build's error. When ctx ends
 // it returns at once; the build goes on while anybody else waits for it.
 func (s *Store) Ensure(ctx context.Context, r Request) (*Hold, error) {
-	start := time.Now()
 	mark, err := s.hold(ctx, r.Key) // before looking, so that nobody removes what we find
 	if err != nil {
 		return nil, err
@@ -146,7 +144,7 @@ func (s *Store) Ensure(ctx context.Context, r Request) (*Hold, error) {
 	select {
 	case <-f.done:
 		if f.err == nil {
-			return &Hold{Image: f.image, Cached: f.cached, Waited: time.Since(start), release: mark}, nil
+			return &Hold{Image: f.image, Cached: f.cached, release: mark}, nil
 		}
 		mark()
 		return nil, f.err

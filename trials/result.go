@@ -187,9 +187,11 @@ type Extra struct {
 	VerifierExit *int `json:"verifier_exit_code,omitempty"`
 	// Extras are entries of reward.json that are no numbers.
 	Extras map[string]json.RawMessage `json:"reward_extras,omitempty"`
-	// WaitSec is how long the trial waited for a slot, SnapshotSec for an image.
-	WaitSec     float64 `json:"wait_sec,omitempty"`
-	SnapshotSec float64 `json:"snapshot_sec,omitempty"`
+	// WaitSec is how long the trial waited for a slot, SnapshotSec for images, and
+	// SnapshotQueueSec how much of that had passed when it began.
+	WaitSec          float64 `json:"wait_sec,omitempty"`
+	SnapshotSec      float64 `json:"snapshot_sec,omitempty"`
+	SnapshotQueueSec float64 `json:"snapshot_queue_sec,omitempty"`
 	// TaskDigest is of all of the task that can change the verdict: a trial is run
 	// again when its task has another one by then.
 	TaskDigest string `json:"task_digest,omitempty"`

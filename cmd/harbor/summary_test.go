@@ -37,7 +37,7 @@ func summaryOf(planned int, all ...stats.Trial) app.Summary {
 func finished(task string, attempt int, rewards ...any) stats.Trial {
 	t := stats.Trial{
 		Name: fmt.Sprintf("%s__%07d", task, attempt), Task: task, Row: stats.Key{Agent: "oracle", Dataset: "tasks"}, Agent: "oracle", Dataset: "tasks", Attempt: attempt, Tries: 1,
-		Valid: len(rewards) > 0, Duration: time.Duration(10+attempt) * time.Second, Waited: 5 * time.Second,
+		Valid: len(rewards) > 0, Duration: time.Duration(10+attempt) * time.Second, Waited: 5 * time.Second, Queued: 5 * time.Second,
 		Phases: map[trials.Phase]time.Duration{trials.PhaseEnvironmentSetup: time.Second, trials.PhaseAgentExecution: 8 * time.Second},
 	}
 	for i := 0; i+1 < len(rewards); i += 2 {

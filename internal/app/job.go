@@ -319,7 +319,7 @@ func (j *Job) try(ctx context.Context, t *PlannedTrial, a scheduler.Assignment) 
 func (j *Job) describe(t *PlannedTrial, a scheduler.Assignment, sink runner.Sink) *runner.Try {
 	try := &runner.Try{
 		Config: t.Own(), Task: t.Task.Task, Job: j.Plan.Config.JobName, ID: uuid.NewString(),
-		Attempt: t.Attempt, Number: t.earlier + a.Try, Retries: t.retries + a.Try - 1, Waited: a.Waited, Sink: sink,
+		Attempt: t.Attempt, Number: t.earlier + a.Try, Retries: t.retries + a.Try - 1, Waited: a.Waited, Images: a.Images, Sink: sink,
 	}
 	var errs [4]error
 	lock, err := t.lock()

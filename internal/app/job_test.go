@@ -271,6 +271,32 @@ func TestRetriedTryIsKept(t *testing.T) {
 	})
 }
 
+// A trial that waits for its image, with slots free, says so; also when the image
+// cannot be made.
+func TestWaitForAnImageIsShownAsThat(t *testing.T) {
+	t.Parallel()
+	for _, effect := range []fake.Effect{fake.Slow, fake.Refuse} {
+		synctest.Test(t, func(t *testing.T) {
+			w := fake.NewWorld()
+			set := filepath.Join(t.TempDir(), "set")
+			putTask(t, set, "one", "echo 1 > /logs/verifier/reward.txt", "")
+			w.Inject(fake.Fault{Op: fake.OpBuild, Delay: 8 * time.Second, Effect: effect, Kind: providers.KindInvalid})
+			j := start(t, jobOf(t, set), w)
+			sum, err := j.Run(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if x := sum.Trials[0]; x.Snapshot != 8*time.Second || x.Queued != 8*time.Second || x.Waited != 0 {
+				t.Errorf("effect %d: %s for images, %s for a slot, %s before it began", effect, x.Snapshot, x.Waited, x.Queued)
+			}
+			r, err := results.ReadTrialResult(filepath.Join(j.Dir, j.Plan.Trials[0].Name))
+			if err != nil || r.Harborgate.SnapshotSec != 8 || r.Harborgate.WaitSec != 0 {
+				t.Errorf("effect %d: %+v %v", effect, r, err)
+			}
+		})
+	}
+}
+
 func TestJobThatExistsIsRefused(t *testing.T) {
 	t.Parallel()
 	set := mixedSet(t)

@@ -116,15 +116,16 @@ var configParts = parts[trials.TrialConfig]{
 }
 
 var extraParts = parts[trials.Extra]{
-	"provider":     func(x *trials.Extra) any { return &x.Provider },
-	"attempt":      func(x *trials.Extra) any { return &x.Attempt },
-	"try":          func(x *trials.Extra) any { return &x.Try },
-	"retries":      func(x *trials.Extra) any { return &x.Retries },
-	"failure":      func(x *trials.Extra) any { return &x.Failure },
-	"suspect":      func(x *trials.Extra) any { return &x.Suspect },
-	"wait_sec":     func(x *trials.Extra) any { return &x.WaitSec },
-	"snapshot_sec": func(x *trials.Extra) any { return &x.SnapshotSec },
-	"task_digest":  func(x *trials.Extra) any { return &x.TaskDigest },
+	"provider":           func(x *trials.Extra) any { return &x.Provider },
+	"attempt":            func(x *trials.Extra) any { return &x.Attempt },
+	"try":                func(x *trials.Extra) any { return &x.Try },
+	"retries":            func(x *trials.Extra) any { return &x.Retries },
+	"failure":            func(x *trials.Extra) any { return &x.Failure },
+	"suspect":            func(x *trials.Extra) any { return &x.Suspect },
+	"wait_sec":           func(x *trials.Extra) any { return &x.WaitSec },
+	"snapshot_sec":       func(x *trials.Extra) any { return &x.SnapshotSec },
+	"snapshot_queue_sec": func(x *trials.Extra) any { return &x.SnapshotQueueSec },
+	"task_digest":        func(x *trials.Extra) any { return &x.TaskDigest },
 }
 
 func (p *brief) member(r *trials.Result, key string, b []byte) error {

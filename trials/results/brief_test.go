@@ -30,7 +30,7 @@ func shortened(r *trials.Result) *trials.Result {
 	if x := r.Harborgate; x != nil {
 		out.Harborgate = &trials.Extra{
 			Provider: x.Provider, Attempt: x.Attempt, Try: x.Try, Retries: x.Retries, Failure: x.Failure, Suspect: x.Suspect,
-			WaitSec: x.WaitSec, SnapshotSec: x.SnapshotSec, TaskDigest: x.TaskDigest,
+			WaitSec: x.WaitSec, SnapshotSec: x.SnapshotSec, SnapshotQueueSec: x.SnapshotQueueSec, TaskDigest: x.TaskDigest,
 		}
 	}
 	return &out
@@ -38,7 +38,7 @@ func shortened(r *trials.Result) *trials.Result {
 
 const ours = `{"schema_version": 1, "id": "x", "trial_name": "a__2222222", "config": {"task": {"path": "t"}, "agent": {"name": "nop", "env": {"A": "\"}{"}}},
 	"agent_result": {"n_input_tokens": 3, "rollout_details": [[1, {"a": "]"}]]}, "finished_at": "2026-01-02T03:04:05Z", "step_results": null, "reward_valid": true,
-	"verifier_result": {"rewards": {"reward": 1}}, "harborgate": {"attempt": 2, "try": 3, "retries": 1, "suspect": [{"code": "c", "message": "\\"}], "notes": [{}], "task_digest": "sha256:0"}}`
+	"verifier_result": {"rewards": {"reward": 1}}, "harborgate": {"attempt": 2, "try": 3, "retries": 1, "wait_sec": 3, "snapshot_sec": 2, "snapshot_queue_sec": 1.5, "suspect": [{"code": "c", "message": "\\"}], "notes": [{}], "task_digest": "sha256:0"}}`
 
 func TestBriefResultsSayTheSame(t *testing.T) {
 	t.Parallel()

@@ -38,6 +38,18 @@ func TestB007HealthcheckThatAlwaysFailsLeavesNothing(t *testing.T) {
 	})
 }
 
+func TestTimeForAnImageThatCannotBeHadCounts(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		r.try.Images = 3 * time.Second
+		r.world.Inject(fake.Fault{Op: fake.OpBuild, Delay: 5 * time.Second, Effect: fake.Refuse, Kind: providers.KindInvalid})
+		x := r.run(t.Context()).Harborgate
+		if x.SnapshotSec != 8 || x.SnapshotQueueSec != 3 || x.WaitSec != 0 {
+			t.Errorf("%g s for images, %g s of them before, %g s for a slot", x.SnapshotSec, x.SnapshotQueueSec, x.WaitSec)
+		}
+	})
+}
+
 func TestHealthcheckThatRecovers(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		toml := strings.NewReplacer(`"false"`, `"test -e /ready || { touch /ready; false; }"`, "retries = 1", "retries = 2").Replace(healthcheck)

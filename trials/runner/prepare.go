@@ -86,7 +86,9 @@ func (x *run) image(ctx context.Context, which func(*tasks.Task, trials.TrialCon
 		return providers.Image{}, err
 	}
 	x.log.Info("image wanted", "key", req.Key, "title", req.Title)
+	begun := time.Now()
 	hold, err := x.r.opt.Images.Get(ctx, req)
+	x.res.Harborgate.SnapshotSec += seconds(time.Since(begun)) // also for one that cannot be had
 	if err != nil {
 		if providers.Is(err, providers.KindInvalid) {
 			return providers.Image{}, during(trials.CauseBuild, err)
@@ -94,7 +96,6 @@ func (x *run) image(ctx context.Context, which func(*tasks.Task, trials.TrialCon
 		return providers.Image{}, err
 	}
 	x.holds = append(x.holds, hold)
-	x.res.Harborgate.SnapshotSec += seconds(hold.Waited)
 	return hold.Image, nil
 }
 

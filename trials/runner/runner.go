@@ -70,7 +70,8 @@ type Try struct {
 	Attempt int               // from 1
 	Number  int               // from 1: the how-manieth try this is
 	Retries int               // how many of the earlier ones failed
-	Waited  time.Duration
+	Waited  time.Duration     // for a slot
+	Images  time.Duration     // that it waited for its images before
 
 	TaskChecksum string
 	TaskDigest   string  // see trials.Extra
@@ -174,7 +175,7 @@ func (r *Runner) begin(t *Try) *run {
 		AgentInfo: agents.InfoOf(t.Config.Agent),
 		Harborgate: &trials.Extra{
 			Provider: r.opt.Provider.Info().Name, Attempt: t.Attempt, Try: t.Number, WaitSec: seconds(t.Waited),
-			Retries: t.Retries, TaskDigest: t.TaskDigest,
+			SnapshotSec: seconds(t.Images), SnapshotQueueSec: seconds(t.Images), Retries: t.Retries, TaskDigest: t.TaskDigest,
 		},
 	}
 	if t.Task != nil {

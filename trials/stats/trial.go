@@ -31,7 +31,8 @@ type Trial struct {
 	Phases   map[trials.Phase]time.Duration
 	Duration time.Duration
 	Waited   time.Duration // for a slot
-	Snapshot time.Duration // for an image
+	Snapshot time.Duration // for images
+	Queued   time.Duration // before it began, for whatever
 
 	// Settings are for comparing arms; Of leaves them out, SettingsOf has them.
 	Settings []Setting
@@ -88,6 +89,7 @@ func (t *Trial) extra(x *trials.Extra) {
 	t.Attempt, t.Tries, t.Suspect = max(x.Attempt, 1), x.Retries+1, len(x.Suspect) > 0
 	t.Waited = time.Duration(x.WaitSec * float64(time.Second))
 	t.Snapshot = time.Duration(x.SnapshotSec * float64(time.Second))
+	t.Queued = t.Waited + time.Duration(x.SnapshotQueueSec*float64(time.Second))
 	for _, d := range x.Suspect {
 		t.Doubts = append(t.Doubts, d.Code)
 	}

@@ -103,8 +103,8 @@ func durations(group []*Trial) []float64 {
 	return xs
 }
 
-// Waiting is the time that trials did nothing: before they began, for a slot or a
-// limit, and within, for their image.
+// Waiting is the time that trials did nothing: before they began, for their image
+// and then for a slot or a limit, and within, for an image that was made again.
 type Waiting struct {
 	N        int      `json:"n"` // trials
 	SlotSec  float64  `json:"slot_sec"`
@@ -118,7 +118,7 @@ func waiting(group []*Trial) Waiting {
 	for _, t := range group {
 		slot += t.Waited
 		image += t.Snapshot
-		all += t.Waited + t.Duration
+		all += t.Queued + t.Duration
 	}
 	w.SlotSec, w.ImageSec = slot.Seconds(), image.Seconds()
 	if all > 0 {

@@ -48,7 +48,7 @@ func TestTimes(t *testing.T) {
 	var all []Trial
 	for i, sec := range []int{1, 2, 3, 4, 10} {
 		x := verdict(fmt.Sprint(i), 1)
-		x.Duration, x.Waited, x.Snapshot = time.Duration(sec)*time.Second, 2*time.Second, time.Second
+		x.Duration, x.Waited, x.Snapshot, x.Queued = time.Duration(sec)*time.Second, 2*time.Second, time.Second, 2500*time.Millisecond
 		x.Phases = map[trials.Phase]time.Duration{trials.PhaseVerifier: time.Second, trials.PhaseAgentExecution: time.Duration(sec) * time.Second}
 		all = append(all, x)
 	}
@@ -61,7 +61,7 @@ func TestTimes(t *testing.T) {
 	if len(row.Phases) != 2 || row.Phases[0].Phase != trials.PhaseAgentExecution || row.Phases[0].N != 5 || *row.Phases[1].P90 != 1 {
 		t.Errorf("%+v", row.Phases)
 	}
-	if diff := cmp.Diff(Waiting{N: 6, SlotSec: 10, ImageSec: 5, Share: new(0.5)}, row.Waiting); diff != "" || *r.WallSec != 90 {
+	if diff := cmp.Diff(Waiting{N: 6, SlotSec: 10, ImageSec: 5, Share: new(15.0 / 32.5)}, row.Waiting); diff != "" || *r.WallSec != 90 {
 		t.Error(diff)
 	}
 }

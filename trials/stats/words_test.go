@@ -52,7 +52,7 @@ func TestOf(t *testing.T) {
 		AgentExecution: &trials.Timing{StartedAt: trials.At(begin), FinishedAt: trials.At(begin.Add(time.Second))},
 		Verifier:       &trials.Timing{StartedAt: trials.At(begin)}, // it was cut off
 		Harborgate: &trials.Extra{
-			Attempt: 2, Try: 5, Retries: 2, WaitSec: 1.5, SnapshotSec: 0.5, Failure: &trials.Failure{Blame: trials.BlameAgent},
+			Attempt: 2, Try: 5, Retries: 2, WaitSec: 1.5, SnapshotSec: 0.5, SnapshotQueueSec: 0.25, Failure: &trials.Failure{Blame: trials.BlameAgent},
 			Suspect: []trials.Suspicion{{Code: "killed"}, {Code: "nothing_collected"}},
 		},
 	}
@@ -63,7 +63,7 @@ func TestOf(t *testing.T) {
 	if len(got.Phases) != 1 || got.Phases[trials.PhaseAgentExecution] != time.Second || got.Duration != time.Minute {
 		t.Errorf("%v of %v", got.Phases, got.Duration)
 	}
-	if got.Waited != 1500*time.Millisecond || got.Snapshot != 500*time.Millisecond || got.Blame != trials.BlameAgent {
+	if got.Waited != 1500*time.Millisecond || got.Snapshot != 500*time.Millisecond || got.Queued != 1750*time.Millisecond || got.Blame != trials.BlameAgent {
 		t.Errorf("%+v", got)
 	}
 	if !got.Suspect || len(got.Doubts) != 2 || got.Doubts[1] != "nothing_collected" || *got.Usage.CostUSD != 0.5 {
