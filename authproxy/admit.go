@@ -124,7 +124,7 @@ func (x *exchange) authenticate() error {
 	if !g.enter() {
 		return &wire.Refusal{Reason: wire.Busy, Message: "the grant has as many requests open as it may", After: oneSecond}
 	}
-	x.finally(g.leave)
+	x.entered = true
 	x.follow(g)
 	return nil
 }

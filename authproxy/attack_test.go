@@ -365,8 +365,11 @@ func TestAttack15Row04BudgetHoldsUnderParallelRequests(t *testing.T) {
 	// A request may come to 15 tokens in and 100 out: 0.001015 dollars, or a little more.
 	r.token, _ = r.mint(GrantSpec{Trial: "poor", Trials: Sum{Money: usd(t, "0.00525")}})
 	const k, n = 5, 64
-	hold := make(chan struct{})
-	r.mock.Always(func(mockllm.Request) mockllm.Step { return mockllm.Step{Hold: hold} })
+	hold, arrived := make(chan struct{}), make(chan struct{}, n)
+	r.mock.Always(func(mockllm.Request) mockllm.Step {
+		arrived <- struct{}{}
+		return mockllm.Step{Hold: hold, Usage: &mockllm.Usage{Input: 15, Output: 100}}
+	})
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	statuses := map[int]int{}
@@ -378,12 +381,53 @@ func TestAttack15Row04BudgetHoldsUnderParallelRequests(t *testing.T) {
 			statuses[a.status]++
 		})
 	}
-	r.record(n - k) // all that are refused
+	for range k {
+		<-arrived
+	}
+	close(hold) // the others wait for what these leave, which is nothing
+	wg.Wait()
+	if statuses[200] != k || statuses[402] != n-k || len(arrived) > 0 {
+		t.Errorf("%v, and %d more arrived", statuses, len(arrived))
+	}
+}
+
+// Open requests hold the most that they may come to; what they do not use is for
+// those that wait.
+func TestMoneyThatOpenRequestsHoldIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	r := start(t)
+	r.token, _ = r.mint(GrantSpec{Trial: "poor", Trials: Sum{Money: usd(t, "0.0015")}}) // one, at worst
+	r.mock.Always(func(mockllm.Request) mockllm.Step { return mockllm.Step{Usage: &mockllm.Usage{Input: 5, Output: 1}} })
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			if a := r.post(messages, ask); a.status != 200 {
+				t.Errorf("%d %s", a.status, a.body)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// An agent is told to come again, not that all is over.
+func TestMoneyHeldForTooLongAsksToComeAgain(t *testing.T) {
+	t.Parallel()
+	r := start(t, with(func(u *Upstream) { u.Limits.MaxWait = 50 * time.Millisecond }))
+	r.token, _ = r.mint(GrantSpec{Trial: "poor", Trials: Sum{Money: usd(t, "0.0015")}})
+	hold, arrived := make(chan struct{}), make(chan struct{}, 1)
+	r.mock.Always(func(mockllm.Request) mockllm.Step {
+		arrived <- struct{}{}
+		return mockllm.Step{Hold: hold}
+	})
+	var wg sync.WaitGroup
+	wg.Go(func() { r.post(messages, ask) })
+	<-arrived
+	a := r.post(messages, ask)
+	if a.status != 429 || a.header.Get("Retry-After") == "" || !strings.Contains(a.body, "set aside for requests that are open") {
+		t.Errorf("%d %v %s", a.status, a.header, a.body)
+	}
 	close(hold)
 	wg.Wait()
-	if statuses[200] != k || statuses[402] != n-k {
-		t.Errorf("%v", statuses)
-	}
 }
 
 func TestAttack16Row01EarlyDisconnectIsBilled(t *testing.T) {

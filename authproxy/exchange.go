@@ -56,15 +56,16 @@ type exchange struct {
 	style wire.Style
 	ends  []func() // what to let go of, the last one first
 
-	table  *table
-	grant  *grant
-	up     *upstream
-	route  wire.Route
-	path   string // of the upstream's dialect
-	query  string
-	tokens []string        // found in path and query
-	ctx    context.Context //nolint:containedctx // ends with client, grant or proxy
-	cancel context.CancelCauseFunc
+	table   *table
+	grant   *grant
+	entered bool // the grant counts the request as running
+	up      *upstream
+	route   wire.Route
+	path    string // of the upstream's dialect
+	query   string
+	tokens  []string        // found in path and query
+	ctx     context.Context //nolint:containedctx // ends with client, grant or proxy
+	cancel  context.CancelCauseFunc
 
 	body       []byte
 	taken      bool // the body was read to its end
@@ -189,6 +190,9 @@ func (x *exchange) finish() {
 	}
 	if x.grant != nil {
 		x.grant.count(&x.rec)
+	}
+	if x.entered {
+		x.grant.leave()
 	}
 	if x.p.opts.Metrics != nil {
 		x.p.opts.Metrics.Served(x.rec)

@@ -1,6 +1,7 @@
 package authproxy
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -9,6 +10,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -75,6 +77,27 @@ type Totals struct {
 	Unpriced int64         `json:"unpriced"` // requests without one
 	Guessed  int64         `json:"guessed"`  // requests whose usage is an estimate
 	Waited   time.Duration `json:"waited_ns"`
+	// Models are the parts of the models that answered.
+	Models map[string]ModelTotals `json:"models,omitempty"`
+	// Last is how the latest request ended that a provider would be paid for.
+	Last Ending `json:"last"`
+}
+
+// ModelTotals are what came of the requests that a model answered.
+type ModelTotals struct {
+	Requests int64      `json:"requests"`
+	Usage    wire.Usage `json:"usage"`
+	Cost     NanoUSD    `json:"cost_usd"`
+	Unpriced int64      `json:"unpriced"`
+}
+
+// Ending is how a request ended.
+type Ending struct {
+	Status  int         `json:"status"`
+	Refused wire.Reason `json:"refused,omitempty"`
+	Why     string      `json:"why,omitempty"`
+	Budget  string      `json:"budget,omitempty"`
+	End     End         `json:"end,omitempty"`
 }
 
 // grant is one minted grant.
@@ -87,6 +110,7 @@ type grant struct {
 
 	mu      sync.Mutex
 	running int
+	idle    chan struct{} // closed when nothing runs any more; nil unless somebody waits
 	totals  Totals
 }
 
@@ -125,6 +149,32 @@ func (g *grant) leave() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.running--
+	if g.running == 0 && g.idle != nil {
+		close(g.idle)
+		g.idle = nil
+	}
+}
+
+// cut ends the grant, and waits a moment for what was cut to be counted.
+func (g *grant) cut() {
+	g.end()
+	g.mu.Lock()
+	if g.running == 0 {
+		g.mu.Unlock()
+		return
+	}
+	if g.idle == nil {
+		g.idle = make(chan struct{})
+	}
+	idle := g.idle
+	g.mu.Unlock()
+	const moment = 5 * time.Second
+	late := time.NewTimer(moment)
+	defer late.Stop()
+	select {
+	case <-idle:
+	case <-late.C:
+	}
 }
 
 // count adds a request that has ended.
@@ -134,6 +184,9 @@ func (g *grant) count(r *Record) {
 	t := &g.totals
 	t.Requests++
 	t.Waited += r.waited
+	if r.billed {
+		t.Last = Ending{Status: r.Status, Refused: r.Refused, Why: r.Why, Budget: r.Budget, End: r.End}
+	}
 	if r.Refused != "" {
 		t.Refused++
 		return
@@ -151,6 +204,25 @@ func (g *grant) count(r *Record) {
 	case r.billed:
 		t.Unpriced++
 	}
+	if r.billed && r.Status < 400 {
+		t.byModel(r)
+	}
+}
+
+func (t *Totals) byModel(r *Record) {
+	if t.Models == nil {
+		t.Models = map[string]ModelTotals{}
+	}
+	name := cmp.Or(r.Answered, r.Model)
+	m := t.Models[name]
+	m.Requests++
+	m.Usage = add(m.Usage, r.Usage)
+	if r.Cost != nil {
+		m.Cost += *r.Cost
+	} else {
+		m.Unpriced++
+	}
+	t.Models[name] = m
 }
 
 func add(a, b wire.Usage) wire.Usage {
@@ -174,13 +246,15 @@ func (g *grant) charges(b Budgets, now time.Time) []ledger.Charge {
 	charges := []ledger.Charge{
 		{Account: "trial/" + s.Job + "/" + s.Trial, Name: "trial", Cap: trial},
 		{Account: "job/" + s.Job, Name: "job", Cap: job},
-		{Account: "day/" + now.UTC().Format(time.DateOnly), Name: "day", Cap: Sum{Money: b.Day}},
+		{Account: dayAccount(now), Name: "day", Cap: Sum{Money: b.Day}},
 	}
 	if !s.Budget.IsZero() {
 		charges = append(charges, ledger.Charge{Account: "grant/" + g.id, Name: s.Phase, Cap: s.Budget})
 	}
 	return charges
 }
+
+func dayAccount(t time.Time) string { return "day/" + t.UTC().Format(time.DateOnly) }
 
 // trial names the trial over all jobs.
 func (g *grant) trial() string { return g.spec.Job + "/" + g.spec.Trial }
@@ -196,7 +270,9 @@ type GrantStatus struct {
 func (g *grant) status() GrantStatus {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return GrantStatus{ID: g.id, Spec: g.spec, Running: g.running, Totals: g.totals}
+	totals := g.totals
+	totals.Models = maps.Clone(totals.Models)
+	return GrantStatus{ID: g.id, Spec: g.spec, Running: g.running, Totals: totals}
 }
 
 // grants are those in force.

@@ -116,18 +116,52 @@ func (x *exchange) reserve() error {
 			}
 		}
 	}
-	sum := Sum{Money: x.price.WorstCost(x.worst, x.ask.Tier), Tokens: x.worst.Tokens(), Requests: 1}
-	r, err := x.p.ledger.Reserve(charges, sum)
-	var full *ledger.Exceeded
-	if errors.As(err, &full) {
-		return refusal(wire.NoBudget, full.Error())
+	return x.setAside(charges, Sum{Money: x.price.WorstCost(x.worst, x.ask.Tier), Tokens: x.worst.Tokens(), Requests: 1})
+}
+
+// setAside takes sum from the accounts. Where open requests hold what is left, it
+// waits for them, within bounds: they use less than they hold.
+func (x *exchange) setAside(charges []ledger.Charge, sum Sum) error {
+	late := time.NewTimer(x.up.conf.Limits.MaxWait)
+	defer late.Stop()
+	for {
+		settled := x.p.ledger.Settled()
+		r, err := x.p.ledger.Reserve(charges, sum)
+		var full *ledger.Exceeded
+		switch {
+		case err == nil:
+			x.reserved = r
+			return nil
+		case !errors.As(err, &full):
+			x.p.opts.Log.Error("nothing is spent while the ledger cannot be written", "error", err.Error())
+			return refusal(wire.NotReady, "the ledger of budgets cannot be written")
+		case !full.Open:
+			x.rec.Budget = full.Name
+			return refusal(wire.NoBudget, full.Error())
+		}
+		switch err := x.await(settled, late.C); {
+		case errors.Is(err, errLate):
+			return &wire.Refusal{Reason: wire.Busy, Message: full.Error(), After: oneSecond}
+		case err != nil:
+			return err
+		}
 	}
-	if err != nil {
-		x.p.opts.Log.Error("nothing is spent while the ledger cannot be written", "error", err.Error())
-		return refusal(wire.NotReady, "the ledger of budgets cannot be written")
+}
+
+// errLate is why a wait within bounds ended without what was waited for.
+var errLate = errors.New("too late")
+
+// await waits for something to happen; errLate when that takes too long.
+func (x *exchange) await(happened <-chan struct{}, late <-chan time.Time) error {
+	defer x.wait()()
+	select {
+	case <-happened:
+		return nil
+	case <-late:
+		return errLate
+	case <-x.ctx.Done():
+		return x.ended()
 	}
-	x.reserved = r
-	return nil
 }
 
 // need is how many tokens the request may use of limits.

@@ -3,10 +3,12 @@ package authproxy
 import (
 	"cmp"
 	"context"
+	"crypto/subtle"
 	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -101,10 +103,13 @@ func New(o Options) (*Proxy, error) {
 	return p, nil
 }
 
+// ledgerFile is the journal within the state directory.
+const ledgerFile = "ledger.jsonl"
+
 func (p *Proxy) grantsFile() string { return filepath.Join(p.opts.StateDir, "grants.json") }
 
 func (p *Proxy) restore() error {
-	l, err := ledger.Open(filepath.Join(p.opts.StateDir, "ledger.jsonl"))
+	l, err := ledger.Open(filepath.Join(p.opts.StateDir, ledgerFile))
 	if err != nil {
 		return fmt.Errorf("auth proxy: %w", err)
 	}
@@ -164,7 +169,7 @@ func (p *Proxy) Revoke(id string) (Totals, bool) {
 	if g == nil {
 		return Totals{}, false
 	}
-	g.end()
+	g.cut()
 	if err := p.saveGrants(); err != nil {
 		p.opts.Log.Error("grants cannot be written", "error", err.Error())
 	}
@@ -186,6 +191,29 @@ func (p *Proxy) saveGrants() error {
 		return fmt.Errorf("keep grants: %w", err)
 	}
 	return nil
+}
+
+// Holder returns the upstream of which value is a key, empty when it is none.
+func (p *Proxy) Holder(value string) string {
+	t := p.table.Load()
+	if t == nil || value == "" {
+		return ""
+	}
+	for _, name := range slices.Sorted(maps.Keys(t.upstreams)) {
+		for _, k := range t.upstreams[name].pool.keys {
+			if subtle.ConstantTimeCompare([]byte(k.secret.value), []byte(value)) == 1 {
+				return name
+			}
+		}
+	}
+	return ""
+}
+
+// SpentOn returns what a proxy with that state directory has spent on a day (UTC),
+// open requests in full. It may be of another process.
+func SpentOn(stateDir string, day time.Time) (NanoUSD, error) {
+	s, err := ledger.Spent(filepath.Join(stateDir, ledgerFile), dayAccount(day))
+	return s.Money, err
 }
 
 // Grant returns what a grant is doing.

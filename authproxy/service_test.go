@@ -448,3 +448,46 @@ func TestAuditLogIsSetAside(t *testing.T) {
 		}
 	}
 }
+
+func TestTotalsOfARevokedGrantHoldWhatWasCut(t *testing.T) {
+	t.Parallel()
+	r := start(t)
+	hold := make(chan struct{})
+	defer close(hold)
+	r.mock.Script(mockllm.Step{Text: "word", HoldEvent: hold})
+	b, cancel := r.open(formats(true)[0].path, formats(true)[0].body)
+	defer cancel()
+	next(t, b)
+	totals, ok := r.proxy.Revoke(r.grant)
+	if !ok || totals.Requests != 1 || totals.Guessed != 1 || totals.Last.End != Revoked || totals.Models["m"].Requests != 1 {
+		t.Errorf("%+v", totals)
+	}
+}
+
+func TestHolderKnowsKeysByTheirValue(t *testing.T) {
+	t.Parallel()
+	r := start(t)
+	if got := r.proxy.Holder(canary); got != "anthropic" {
+		t.Errorf("got %q", got)
+	}
+	if got := r.proxy.Holder("x") + r.proxy.Holder(""); got != "" {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestSpentOnReadsAnotherProcessesLedger(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if spent, err := SpentOn(dir, time.Now()); err != nil || spent != 0 {
+		t.Errorf("%v %v", spent, err)
+	}
+	r := start(t, func(_ *Config, o *Options) { o.StateDir = dir })
+	if a := r.post(messages, ask); a.status != 200 {
+		t.Fatal(a)
+	}
+	rec := r.record(1)
+	spent, err := SpentOn(dir, rec.Time)
+	if err != nil || spent == 0 || spent != *rec.Cost {
+		t.Errorf("%v %v, the record says %v", spent, err, rec.Cost)
+	}
+}

@@ -103,6 +103,16 @@ func load(path string) (*Ledger, error) {
 	return l, nil
 }
 
+// Spent reads what an account has come to by a journal that another process may be
+// writing. Open requests count in full. No journal is nothing spent.
+func Spent(path, account string) (Sum, error) {
+	l, err := load(path)
+	if err != nil {
+		return Sum{}, err
+	}
+	return l.Balance(account).Spent, nil
+}
+
 func (l *Ledger) replay(open map[uint64]entry, e entry) {
 	switch {
 	case e.Account != "":

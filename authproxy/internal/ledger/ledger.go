@@ -38,9 +38,15 @@ type Exceeded struct {
 	Name string
 	What string // "USD", "tokens" or "requests"
 	Cap  string
+	// Open is set when there would be room if open requests came to nothing: they
+	// hold more than most of them use.
+	Open bool
 }
 
 func (e *Exceeded) Error() string {
+	if e.Open {
+		return fmt.Sprintf("the rest of the budget %s of %s %s is set aside for requests that are open", e.Name, e.Cap, e.What)
+	}
 	return fmt.Sprintf("the budget %s of %s %s is used up", e.Name, e.Cap, e.What)
 }
 
@@ -62,10 +68,13 @@ type Ledger struct {
 	journal  *journal // nil keeps nothing
 	next     uint64
 	closed   bool
+	settled  chan struct{} // closed by the next settlement
 }
 
 // New returns a ledger that forgets everything with the process.
-func New() *Ledger { return &Ledger{accounts: map[string]*Balance{}} }
+func New() *Ledger {
+	return &Ledger{accounts: map[string]*Balance{}, settled: make(chan struct{})}
+}
 
 // Reservation is what one request may come to. Settle it once.
 type Reservation struct {
@@ -90,7 +99,7 @@ func (l *Ledger) Reserve(charges []Charge, sum Sum) (*Reservation, error) {
 		if b == nil {
 			b = &Balance{}
 		}
-		if err := c.holds(b.Spent.plus(b.Reserved).plus(sum)); err != nil {
+		if err := c.holds(*b, sum); err != nil {
 			return nil, err
 		}
 		r.accounts = append(r.accounts, c.Account)
@@ -116,17 +125,27 @@ func (l *Ledger) account(name string) *Balance {
 	return b
 }
 
-// holds reports whether the charge's cap allows total.
-func (c Charge) holds(total Sum) error {
+// holds reports whether the charge's cap allows sum beside what the account holds.
+func (c Charge) holds(b Balance, sum Sum) error {
+	spent := b.Spent.plus(sum)
+	total := spent.plus(b.Reserved)
 	switch {
 	case c.Cap.Money > 0 && total.Money > c.Cap.Money:
-		return &Exceeded{c.Name, "USD", c.Cap.Money.String()}
+		return &Exceeded{c.Name, "USD", c.Cap.Money.String(), spent.Money <= c.Cap.Money}
 	case c.Cap.Tokens > 0 && total.Tokens > c.Cap.Tokens:
-		return &Exceeded{c.Name, "tokens", fmt.Sprint(c.Cap.Tokens)}
+		return &Exceeded{c.Name, "tokens", fmt.Sprint(c.Cap.Tokens), spent.Tokens <= c.Cap.Tokens}
 	case c.Cap.Requests > 0 && total.Requests > c.Cap.Requests:
-		return &Exceeded{c.Name, "requests", fmt.Sprint(c.Cap.Requests)}
+		return &Exceeded{c.Name, "requests", fmt.Sprint(c.Cap.Requests), spent.Requests <= c.Cap.Requests}
 	}
 	return nil
+}
+
+// Settled is closed by the next settlement: ask for it before Reserve, and wait for
+// it after an *Exceeded that is Open.
+func (l *Ledger) Settled() <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.settled
 }
 
 // Sum is what was reserved.
@@ -149,6 +168,8 @@ func (l *Ledger) settle(r *Reservation, spent Sum) error {
 		b.Reserved = b.Reserved.minus(r.sum)
 		b.Spent = b.Spent.plus(spent)
 	}
+	close(l.settled)
+	l.settled = make(chan struct{})
 	if l.closed {
 		return ErrClosed
 	}
