@@ -71,6 +71,12 @@ fuzz: go ## Fuzz every target for FUZZTIME each
 bench: build ## Measure against the goals; fails when one is missed
 	go run ./internal/bench
 
+.PHONY: bench-proxy
+bench-proxy: build ## Measure the auth proxy beside nginx; fails when a goal is missed
+	@scripts/engine.sh
+	@scripts/base-image.sh
+	@nginx=$$(scripts/nginx.sh); CGO_ENABLED=0 go run ./internal/bench/proxy -nginx "$$nginx"
+
 .PHONY: soak
 soak: build ## Run many trials through faults and kills and look for leaks (HARBOR_SOAK_SEED repeats one)
 	HARBOR_SOAK=1 go test -timeout 0 -count 1 -run 'Soak|Kill' -v ./e2e
