@@ -2,11 +2,15 @@ package snapshots
 
 import (
 	"errors"
+	"fmt"
+	"syscall"
 	"testing"
 	"testing/synctest"
 
 	"harborgate/providers"
 )
+
+var errNo = errors.New("no")
 
 // TestFailureOfTheProviderIsForgotten: an engine that was away for a moment does
 // not cost every trial of a task its image.
@@ -15,15 +19,17 @@ func TestFailureOfTheProviderIsForgotten(t *testing.T) {
 	for _, c := range []struct {
 		kind   providers.Kind
 		builds int
+		err    error
 	}{
-		{providers.KindUnavailable, 2}, {providers.KindRateLimited, 2}, {providers.KindExhausted, 2},
-		{providers.KindInvalid, 1}, {providers.KindInternal, 1}, {providers.KindNotFound, 1},
+		{providers.KindInternal, 2, fmt.Errorf("write its log: %w", syscall.ENOSPC)},
+		{providers.KindUnavailable, 2, errNo}, {providers.KindRateLimited, 2, errNo}, {providers.KindExhausted, 2, errNo},
+		{providers.KindInvalid, 1, errNo}, {providers.KindInternal, 1, errNo}, {providers.KindNotFound, 1, errNo},
 	} {
-		t.Run(c.kind.String(), func(t *testing.T) {
+		t.Run(c.kind.String()+" "+c.err.Error(), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				s := store(t, t.TempDir())
-				reg := &registry{fail: providers.E(c.kind, "build", errors.New("no"))}
+				reg := &registry{fail: providers.E(c.kind, "build", c.err)}
 				for range 2 {
 					if _, err := s.Ensure(t.Context(), reg.request("k", 1)); !providers.Is(err, c.kind) {
 						t.Errorf("%v", err)

@@ -24,6 +24,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -197,6 +198,9 @@ func (s *Store) leave(k flightKey, f *flight) {
 
 // passing reports whether a build failed for a reason that may be gone next time.
 func passing(err error) bool {
+	if errors.As(err, new(syscall.Errno)) { // of this host's files, not of what is built
+		return true
+	}
 	switch providers.KindOf(err) {
 	case providers.KindUnavailable, providers.KindRateLimited, providers.KindExhausted:
 		return true

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"harborgate/internal/app"
 	"harborgate/trials"
 	"harborgate/trials/stats"
 )
@@ -22,6 +23,7 @@ type jobState struct {
 	sum      float64
 	ungraded map[trials.Blame]int
 	retries  int
+	waits    string // why nothing starts, "" when nothing is in the way
 
 	// earlier reads what was finished before a process went on with the job. It is
 	// nil for who is that process, and knows.
@@ -96,6 +98,7 @@ type eventData struct {
 	Valid     bool `json:"reward_valid"`
 	Exception string
 	Blame     trials.Blame
+	Code      string
 	Message   string
 	Done, Of  int
 	NTrials   int `json:"n_trials"`
@@ -125,6 +128,7 @@ func (s *jobState) apply(e trials.Event) string {
 		return s.line(e, "%s: try %d failed with %s, again in %s", e.Trial, e.Try, d.Exception, ms(d.WaitMS))
 	case trials.EventNote:
 		if e.Trial == "" {
+			s.outage(d)
 			return s.line(e, "%s", d.Message)
 		}
 		return s.line(e, "%s: %s", e.Trial, d.Message)
@@ -133,6 +137,16 @@ func (s *jobState) apply(e trials.Event) string {
 	default:
 	}
 	return ""
+}
+
+// outage takes a note about the job as a whole.
+func (s *jobState) outage(d eventData) {
+	switch d.Code {
+	case app.NoteOutage:
+		s.waits = d.Message
+	case app.NoteOutageOver:
+		s.waits = ""
+	}
 }
 
 // build takes an event of an image that is being made.
@@ -221,6 +235,10 @@ func (s *jobState) alive(now time.Time) string {
 	for _, t := range s.running {
 		longest = max(longest, now.Sub(t.since))
 	}
-	return fmt.Sprintf("%s [%d/%d] %d running, the longest for %s, %d images being made", now.Local().Format("15:04:05"),
+	line := fmt.Sprintf("%s [%d/%d] %d running, the longest for %s, %d images being made", now.Local().Format("15:04:05"),
 		len(s.ended), s.total, len(s.running), longest.Round(time.Second), len(s.builds))
+	if s.waits != "" {
+		line += "; " + printable(s.waits)
+	}
+	return line
 }

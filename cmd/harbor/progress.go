@@ -147,6 +147,9 @@ const mostShown = 8
 // render is the live display.
 func (s *jobState) render(now time.Time, quiet bool) []string {
 	out := []string{s.headline(now)}
+	if s.waits != "" {
+		out = append(out, "  "+s.waits)
+	}
 	if quiet {
 		return out
 	}

@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"errors"
+	"log/slog"
 	"os"
 	"regexp"
 	"strings"
@@ -9,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"harborgate/internal/app"
 	"harborgate/trials"
 	"harborgate/trials/stats"
 )
@@ -40,6 +43,43 @@ func TestB151LinesWithoutATerminal(t *testing.T) {
 			t.Errorf("escape codes: %q", out.String())
 		}
 	})
+}
+
+// Also with -q, the line that comes every half minute says why nothing starts.
+func TestQuietLinesSayWhatAnOutageWaitsFor(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		ch := make(chan trials.Event, 8)
+		p := startProgress(t.Context(), &env{streams: streams{err: &out}, lookup: os.LookupEnv}, newJobState(2), ch, true)
+		ch <- event(trials.EventNote, "", 0, map[string]any{"code": app.NoteOutage, "message": "jobs/j: no space left on device"})
+		time.Sleep(35 * time.Second) //nolint:forbidigo // in a bubble
+		ch <- event(trials.EventNote, "", 0, map[string]any{"code": app.NoteOutageOver, "message": "over"})
+		time.Sleep(30 * time.Second) //nolint:forbidigo // in a bubble
+		close(ch)
+		p.wait()
+		lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+		if len(lines) != 2 || !strings.HasSuffix(lines[0], "; jobs/j: no space left on device") || strings.Contains(lines[1], "space") {
+			t.Errorf("%d lines:\n%s", len(lines), out.String())
+		}
+		s := newJobState(2)
+		s.waits = "no room"
+		if live := s.render(time.Now(), true); len(live) != 2 || !strings.Contains(live[1], "no room") {
+			t.Errorf("the live display: %q", live)
+		}
+	})
+}
+
+// What is logged as an error reads like everything else; less than that is not shown.
+func TestLoggedErrorsAreSentences(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	log := slog.New(plainLog{w: &out}).With("trial", "a__1")
+	log.Warn("exception.txt could not be written")
+	log.Error("sandbox could not be removed", "error", errors.New("no\x1b answer"))
+	if got, want := out.String(), "harbor: sandbox could not be removed: no\\x1b answer (trial a__1)\n"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
 }
 
 func TestB151PlacesForPlainLines(t *testing.T) {

@@ -118,11 +118,10 @@ func (o *runOptions) print(cfg trials.JobConfig) error {
 }
 
 func (o *runOptions) logger(cfg trials.JobConfig) *slog.Logger {
-	level := slog.LevelError
-	if cfg.Debug {
-		level = slog.LevelDebug
+	if !cfg.Debug {
+		return slog.New(plainLog{w: o.err})
 	}
-	return slog.New(slog.NewTextHandler(o.err, &slog.HandlerOptions{Level: level}))
+	return slog.New(slog.NewTextHandler(o.err, &slog.HandlerOptions{Level: slog.LevelDebug}))
 }
 
 func (o *runOptions) job(ctx context.Context, a *app.App, cfg trials.JobConfig) (err error) {

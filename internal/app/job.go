@@ -160,8 +160,8 @@ func (j *Job) Run(ctx context.Context) (Summary, error) {
 	}, j.schedule())
 	j.runner.Wait()
 	err = errors.Join(err, <-locked)
-	if gone := (*OutageError)(nil); errors.As(context.Cause(ctx), &gone) {
-		err = errors.Join(err, gone)
+	if cause := context.Cause(ctx); errors.As(cause, new(*OutageError)) || errors.As(cause, new(*results.GoneError)) {
+		err = errors.Join(err, cause)
 	}
 	interrupted := ""
 	if ctx.Err() != nil {
@@ -173,7 +173,16 @@ func (j *Job) Run(ctx context.Context) (Summary, error) {
 	j.Events.Emit(trials.NewEvent(trials.EventJobEnd, "", 0, 0, map[string]any{
 		"graded": res.Harborgate.Graded, "ungraded": res.Harborgate.Ungraded, "unstarted": unstarted, "interrupted": interrupted,
 	}))
-	return Summary{Result: res, Trials: j.tally.all(), Planned: j.Plan.Total(), ByKey: j.Plan.byKey()}, errors.Join(err, werr)
+	return Summary{Result: res, Trials: j.tally.all(), Planned: j.Plan.Total(), ByKey: j.Plan.byKey()}, oneGone(errors.Join(err, werr))
+}
+
+// oneGone says once that the job's directory is gone: whatever else could not be
+// written follows from that.
+func oneGone(err error) error {
+	if gone := (*results.GoneError)(nil); errors.As(err, &gone) {
+		return gone
+	}
+	return err
 }
 
 // writeLock reads every task once for its digest, beside the first trials.
@@ -294,7 +303,7 @@ func (j tries) Run(ctx context.Context, a scheduler.Assignment) scheduler.Outcom
 	}
 	if out.Retry {
 		if err := results.Archive(j.trialDir(t)); err != nil {
-			j.log.Error("the failed try stays where it is until the next one begins", "trial", t.Name, "error", err)
+			j.log.Warn("the failed try stays where it is until the next one begins", "trial", t.Name, "error", err)
 		}
 		j.Events.Emit(trials.NewEvent(trials.EventRetry, t.Name, t.Attempt, number, map[string]any{
 			"exception": exception, "wait_ms": out.Pause.Milliseconds(),
@@ -307,6 +316,9 @@ func (j tries) Run(ctx context.Context, a scheduler.Assignment) scheduler.Outcom
 func (j *Job) trialDir(t *PlannedTrial) string { return filepath.Join(j.Dir, t.Name) }
 
 func (j *Job) try(ctx context.Context, t *PlannedTrial, a scheduler.Assignment) *trials.Result {
+	if err := j.files.Present(); err != nil { // a trial must not make it anew
+		return j.lost(t, err)
+	}
 	sink, err := results.NewTrial(j.trialDir(t), t.earlier+a.Try, results.DefaultLimits())
 	if err != nil {
 		return j.lost(t, err)
@@ -333,8 +345,8 @@ func (j *Job) describe(t *PlannedTrial, a scheduler.Assignment, sink runner.Sink
 
 // lost is the result of a trial that has no directory to write one to.
 func (j *Job) lost(t *PlannedTrial, err error) *trials.Result {
-	j.log.Error("trial directory could not be made", "trial", t.Name, "error", err)
-	f := trials.NewFailure(trials.PhaseQueue, trials.HostCause(err), "", err.Error())
+	j.log.Warn("trial directory could not be made", "trial", t.Name, "error", err)
+	f := trials.NewFailure(trials.PhaseQueue, trials.CauseHost, "", err.Error())
 	now := trials.At(time.Now())
 	return &trials.Result{
 		TrialName: t.Name, TaskName: t.Task.Name, Config: t.Own(), StartedAt: now, FinishedAt: now,

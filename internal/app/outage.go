@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"sync"
+	"syscall"
 	"time"
 
 	"harborgate/scheduler"
@@ -29,7 +31,7 @@ type outage struct {
 	probe    func(context.Context) error
 	patience time.Duration
 	stop     context.CancelCauseFunc // of the job
-	tell     func(message string)
+	tell     func(code, message string)
 
 	mu      sync.Mutex // guards what follows
 	doubt   bool
@@ -47,6 +49,12 @@ func (e *OutageError) Error() string {
 }
 
 func (e *OutageError) Unwrap() error { return e.Err }
+
+// Codes of the notes about an outage: it began, it is over.
+const (
+	NoteOutage     = "outage"
+	NoteOutageOver = "outage_over"
+)
 
 // saw takes in how a try ended.
 func (o *outage) saw(r *trials.Result) {
@@ -101,18 +109,21 @@ func (o *outage) look(ctx context.Context) {
 			return
 		case err == nil:
 			if said {
-				o.tell(fmt.Sprintf("the outage is over after %s", time.Since(begun).Round(time.Second)))
+				o.tell(NoteOutageOver, fmt.Sprintf("the outage is over after %s", time.Since(begun).Round(time.Second)))
 			}
 			o.mu.Lock()
 			defer o.mu.Unlock()
 			o.doubt = false
+			return
+		case errors.As(err, new(*results.GoneError)):
+			o.stop(err) // it does not come back
 			return
 		case time.Since(begun) >= o.patience:
 			o.stop(&OutageError{For: o.patience, Err: err})
 			return
 		case !said:
 			said = true
-			o.tell(fmt.Sprintf("no trial starts before this is over, for at most %s: %v", o.patience, err))
+			o.tell(NoteOutage, o.words(err))
 		}
 		select {
 		case <-time.After(pause):
@@ -120,6 +131,40 @@ func (o *outage) look(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// words say what is wrong, and then what follows.
+func (o *outage) words(err error) string {
+	before := "no trial starts before this is over"
+	if room := (*roomError)(nil); errors.As(err, &room) {
+		before = room.remedy() + ": no trial starts before that"
+	}
+	return fmt.Sprintf("%v; %s, the job stops after %s", err, before, o.patience)
+}
+
+// roomError says that nothing can be written to a job's directory.
+type roomError struct {
+	dir string // as the user named it
+	err error  // of the system, without the name of a file that nobody knows
+}
+
+func (e *roomError) Error() string { return fmt.Sprintf("%s: %v", e.dir, e.err) }
+func (e *roomError) Unwrap() error { return e.err }
+
+// remedy is what the user can do about it.
+func (e *roomError) remedy() string {
+	for _, r := range []struct {
+		err  error
+		then string
+	}{
+		{syscall.ENOSPC, "free space there"}, {syscall.EDQUOT, "free space there"},
+		{syscall.EMFILE, "let it have more open files"}, {syscall.ENFILE, "let the host have more open files"},
+	} {
+		if errors.Is(e.err, r.err) {
+			return r.then
+		}
+	}
+	return "make it writable"
 }
 
 // patient runs tries, but not into an outage.
@@ -140,7 +185,7 @@ func (j *Job) watchOutages(ctx context.Context) (context.Context, context.Cancel
 	if sec := j.app.Host.Providers[j.provider.Info().Name].Limits.OutageSec; sec > 0 {
 		o.patience = time.Duration(sec * float64(time.Second))
 	}
-	o.tell = func(message string) { j.note("outage", message) }
+	o.tell = j.note
 	j.outage = o
 	return ctx, stop
 }
@@ -149,12 +194,25 @@ func (j *Job) watchOutages(ctx context.Context) (context.Context, context.Cancel
 // fit where not even this does.
 const probeBytes = 1 << 20
 
-// working asks whether the provider answers, and whether the job can write.
+// working asks whether the job can write, and whether the provider answers.
 func (j *Job) working(ctx context.Context) error {
+	if err := j.files.Present(); err != nil {
+		return err
+	}
 	if err := CheckProvider(ctx, j.provider); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(j.Dir, "."+results.RoomFile+".*")
+	if err := hasRoom(j.Dir); err != nil {
+		if path := (*fs.PathError)(nil); errors.As(err, &path) {
+			err = path.Err
+		}
+		return &roomError{dir: j.Plan.Dir(), err: err}
+	}
+	return nil
+}
+
+func hasRoom(dir string) error {
+	f, err := os.CreateTemp(dir, "."+results.RoomFile+".*")
 	if err != nil {
 		return err
 	}

@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -93,12 +96,90 @@ func TestProviderThatIsGoneForGoodStopsTheJob(t *testing.T) {
 	})
 }
 
+// A directory that was removed does not come back: the job ends with the trials that
+// meet it, says so, and does not make the directory anew.
+func TestRemovedJobDirectoryStopsTheJobAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := fake.NewWorld()
+		j := start(t, manyTrials(t), w)
+		removed := make(chan error, 1)
+		time.AfterFunc(65*time.Second, func() { removed <- os.RemoveAll(j.Dir) })
+		begun := time.Now()
+		sum, err := j.Run(t.Context())
+		var gone *results.GoneError
+		if !errors.As(err, &gone) || !strings.Contains(err.Error(), "was removed while the job ran") || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%v", err)
+		}
+		if took := time.Since(begun); took > 2*time.Minute {
+			t.Errorf("it took %s", took)
+		}
+		if err := errors.Join(<-removed, j.Close()); err != nil {
+			t.Error(err)
+		}
+		if _, err := os.Stat(j.Dir); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("the directory is there again: %v", err)
+		}
+		lost := 0
+		for _, x := range sum.Trials {
+			if x.Valid || x.Cancelled {
+				continue
+			}
+			lost++
+			if x.Exception != trials.ExcHost || x.Blame != trials.BlameInfrastructure {
+				t.Errorf("%s: %s, blame %s", x.Name, x.Exception, x.Blame)
+			}
+		}
+		if lost == 0 || w.Left() > 0 {
+			t.Errorf("%d lost, %d sandboxes left", lost, w.Left())
+		}
+	})
+}
+
+// Another directory in its place is none of the job's.
+func TestReplacedJobDirectoryIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := fake.NewWorld()
+		j := start(t, manyTrials(t), w)
+		time.AfterFunc(65*time.Second, func() {
+			if err := errors.Join(os.RemoveAll(j.Dir), os.Mkdir(j.Dir, 0o755)); err != nil {
+				t.Error(err)
+			}
+			put(t, filepath.Join(j.Dir, ".lock"), "another's")
+		})
+		if _, err := j.Run(t.Context()); !errors.As(err, new(*results.GoneError)) {
+			t.Errorf("%v", err)
+		}
+		if err := j.Close(); err != nil {
+			t.Error(err)
+		}
+		if found, err := os.ReadDir(j.Dir); err != nil || len(found) != 1 {
+			t.Errorf("%v %v", found, err)
+		}
+	})
+}
+
+func TestFullDiskSaysWhatToDo(t *testing.T) {
+	t.Parallel()
+	o := &outage{patience: 5 * time.Minute}
+	for err, want := range map[error]string{
+		&roomError{dir: "jobs/j", err: syscall.ENOSPC}: "jobs/j: no space left on device; free space there: no trial starts before that, the job stops after 5m0s",
+		&roomError{dir: "jobs/j", err: syscall.EROFS}:  "jobs/j: read-only file system; make it writable: no trial starts before that, the job stops after 5m0s",
+		errors.New("docker: connection refused"):       "docker: connection refused; no trial starts before this is over, the job stops after 5m0s",
+	} {
+		if got := o.words(err); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
 func TestOutageEndsWithTheJob(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		o := &outage{
 			probe: func(context.Context) error { return errors.New("away") }, patience: time.Hour,
-			stop: func(error) { t.Error("it stopped a job that had ended") }, tell: func(string) {}, doubt: true,
+			stop: func(error) { t.Error("it stopped a job that had ended") }, tell: func(string, string) {}, doubt: true,
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Minute, cancel)

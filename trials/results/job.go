@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"iter"
 	"os"
 	"path/filepath"
@@ -24,10 +25,29 @@ func (e *ExistsError) Error() string {
 	return fmt.Sprintf("job directory %s exists already: choose another --job-name or --jobs-dir, or remove it", e.Dir)
 }
 
+// GoneError says that the directory of a job was removed, or replaced by another,
+// while a process ran the job. What was in it does not come back.
+type GoneError struct{ Dir string }
+
+func (e *GoneError) Error() string {
+	return fmt.Sprintf("the job's directory %s was removed while the job ran: run it again", e.Dir)
+}
+
 // Job is a job's directory, held by this process.
 type Job struct {
 	Dir  string // absolute
 	lock *flock.Flock
+	held os.FileInfo // of the lock's file, to know it by
+}
+
+// Present returns a *GoneError when the directory is not the one that was locked any
+// more. Safe for concurrent use.
+func (j *Job) Present() error {
+	fi, err := os.Stat(j.lock.Path())
+	if errors.Is(err, fs.ErrNotExist) || err == nil && !os.SameFile(fi, j.held) {
+		return &GoneError{Dir: j.Dir}
+	}
+	return err
 }
 
 // CreateJob makes and locks a job's directory. One that holds a job already is an
@@ -64,6 +84,9 @@ func OpenJob(dir string) (*Job, error) {
 	b, err := json.Marshal(Self())
 	if err == nil {
 		err = os.WriteFile(j.lock.Path(), b, 0o644)
+	}
+	if err == nil {
+		j.held, err = os.Stat(j.lock.Path())
 	}
 	if err == nil {
 		err = atomicfile.Clean(dir, ConfigFile, LockFile, ResultFile, RoomFile)
@@ -114,6 +137,9 @@ func (j *Job) write(name string, b []byte, err error) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
+	if err := j.Present(); err != nil {
+		return err
+	}
 	return atomicfile.Write(filepath.Join(j.Dir, name), b, 0o644)
 }
 
@@ -121,6 +147,9 @@ func (j *Job) write(name string, b []byte, err error) error {
 func (j *Job) Close() error {
 	if !j.lock.Locked() { // it may be another process's by now
 		return nil
+	}
+	if gone := (*GoneError)(nil); errors.As(j.Present(), &gone) { // nobody reads the lock
+		return j.lock.Close()
 	}
 	return errors.Join(os.Truncate(j.lock.Path(), 0), j.lock.Close())
 }

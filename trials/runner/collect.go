@@ -204,7 +204,7 @@ func (x *run) manifestOfNothing() {
 		entries = append(entries, e)
 	}
 	if err := x.writeManifest(entries); err != nil {
-		x.log.Error("manifest could not be written", "error", err)
+		x.log.Warn("manifest could not be written", "error", err)
 	}
 	x.collected = true
 }

@@ -69,7 +69,7 @@ func (x *run) construct() *trials.Failure {
 	err := x.t.Sink.Begin(&x.t.Config, x.t.Lock)
 	x.t.Lock = nil // it is written, and not small
 	if err != nil {
-		return trials.NewFailure(trials.PhaseQueue, trials.HostCause(err), "", err.Error())
+		return trials.NewFailure(trials.PhaseQueue, x.hostCause(err), "", err.Error())
 	}
 	if x.t.Invalid != nil {
 		return trials.NewFailure(trials.PhaseQueue, trials.CauseInvalidTask, "", x.t.Invalid.Error())

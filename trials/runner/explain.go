@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"time"
 
 	"harborgate/providers"
@@ -105,24 +107,42 @@ func (x *run) explain(ctx context.Context, p trials.Phase, took time.Duration, e
 		return own
 	}
 	kind := providers.KindOf(err)
+	return trials.NewFailure(p, x.causeOf(err, kind), kind.String(), err.Error())
+}
+
+// causeOf is the cause that the error of a step stands for.
+func (x *run) causeOf(err error, kind providers.Kind) trials.Cause {
 	var why *causeError
 	marked := errors.As(err, &why)
-	cause := trials.CauseProvider
 	death, died := providers.DeathOf(err)
 	var platform *providers.PlatformError
 	switch {
 	case errors.As(err, &platform):
-		cause = trials.CausePlatform
+		return trials.CausePlatform
 	case died && death.OOMKilled:
-		cause = trials.CauseOutOfMemory
+		return trials.CauseOutOfMemory
+	case x.hostCause(err) == trials.CauseHost: // whatever was done with the file
+		return trials.CauseHost
 	case died, x.sandbox != nil && (kind == providers.KindNotFound && !marked):
-		cause = trials.CauseSandboxLost
+		return trials.CauseSandboxLost
 	case marked:
-		cause = why.cause
+		return why.cause
 	case kind == providers.KindInternal && !isProviderError(err):
-		cause = trials.HostCause(err)
+		return trials.CauseInternal
+	default:
+		return trials.CauseProvider
 	}
-	return trials.NewFailure(p, cause, kind.String(), err.Error())
+}
+
+// hostCause is trials.HostCause of one who knows where the trial's own files are: a
+// file that is not there is the host's trouble when all of them are gone.
+func (x *run) hostCause(err error) trials.Cause {
+	if errors.Is(err, fs.ErrNotExist) {
+		if _, gone := os.Stat(x.t.Sink.Path("")); errors.Is(gone, fs.ErrNotExist) {
+			return trials.CauseHost
+		}
+	}
+	return trials.HostCause(err)
 }
 
 func isProviderError(err error) bool {

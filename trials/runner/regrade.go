@@ -31,7 +31,7 @@ func (x *run) regrade(ctx context.Context) *trials.Failure {
 	}
 	for _, dir := range kept {
 		if err := x.copySource(dir); err != nil {
-			return trials.NewFailure(trials.PhaseArtifacts, trials.CauseInternal, "", fmt.Sprintf("copy %s of the earlier trial: %v", dir, err))
+			return trials.NewFailure(trials.PhaseArtifacts, x.hostCause(err), "", fmt.Sprintf("copy %s of the earlier trial: %v", dir, err))
 		}
 	}
 	if err := x.findArtifacts(); err != nil {

@@ -238,7 +238,7 @@ func (x *run) fail(f *trials.Failure) {
 	x.res.ExceptionInfo, x.res.Harborgate.Failure = info, f
 	x.log.Warn("failure", "phase", f.Phase, "exception", f.Exception, "blame", f.Blame, "error", f.Message)
 	if err := x.t.Sink.Write("exception.txt", []byte(info.Traceback+"\n")); err != nil {
-		x.log.Error("exception.txt could not be written", "error", err)
+		x.log.Warn("exception.txt could not be written", "error", err)
 	}
 }
 
@@ -265,7 +265,7 @@ func (x *run) finish() {
 		(x.res.ExceptionInfo == nil || x.res.ExceptionInfo.Policy.HasValidReward)
 	x.res.FinishedAt = x.now()
 	if err := x.t.Sink.Finish(x.res); err != nil {
-		x.fail(trials.NewFailure(trials.PhaseTeardown, trials.HostCause(err), "", "the result could not be written: "+err.Error()))
+		x.fail(trials.NewFailure(trials.PhaseTeardown, x.hostCause(err), "", "the result could not be written: "+err.Error()))
 		x.res.RewardValid = false
 	}
 	data := map[string]any{"reward_valid": x.res.RewardValid}

@@ -139,7 +139,7 @@ func (x *run) removeAll(ctx context.Context) {
 		h.Release()
 	}
 	if err := x.t.Sink.Close(); err != nil {
-		x.r.opt.Logger.Error("trial log could not be closed", "trial", x.t.Config.TrialName, "error", err)
+		x.r.opt.Logger.Warn("trial log could not be closed", "trial", x.t.Config.TrialName, "error", err)
 	}
 }
 
