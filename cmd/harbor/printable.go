@@ -24,6 +24,23 @@ func printable(s string) string {
 	}, visible(s))
 }
 
+// printableEnds is printable for a message of which the first line says what failed and
+// the end why, as with the output of a build. whole is where all of it can be read.
+func printableEnds(s, whole string) string {
+	first, rest, _ := strings.Cut(s, "\n")
+	end := []rune(rest)
+	if len([]rune(s)) <= mostPrinted {
+		return printable(s)
+	}
+	if cut := len(end) - mostPrinted; cut > 0 {
+		_, after, found := strings.Cut(string(end[cut:]), "\n")
+		if rest = after; !found {
+			rest = string(end[cut:])
+		}
+	}
+	return printable(first) + "\n[…, all of it: " + whole + "]\n" + printable(rest)
+}
+
 // printableWriter lets nothing through that a terminal would obey. What is written
 // at once must be whole characters.
 type printableWriter struct{ to io.Writer }

@@ -196,7 +196,7 @@ func showTrial(e *env, dir string) error {
 	w := tabwriter.NewWriter(e.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "trial\t%s\ntask\t%s\nagent\t%s %s\nreward\t%s\n", r.TrialName, r.TaskName, r.AgentInfo.Name, r.AgentInfo.Version, verdictText(t))
 	if x := r.ExceptionInfo; x != nil {
-		fmt.Fprintf(w, "exception\t%s\nblame\t%s\nmessage\t%s\n", printable(x.Type), t.Blame, printable(x.Message))
+		fmt.Fprintf(w, "exception\t%s\nblame\t%s\nmessage\t%s\n", printable(x.Type), t.Blame, printableEnds(x.Message, filepath.Join(dir, results.ExceptionFile)))
 	}
 	for _, p := range trials.Phases() {
 		if d, ok := t.Phases[p]; ok {

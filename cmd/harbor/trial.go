@@ -5,12 +5,14 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
 	"harborgate/configs"
 	"harborgate/internal/app"
 	"harborgate/trials"
+	"harborgate/trials/results"
 )
 
 // trialOptions are what `harbor trial start` works with.
@@ -155,7 +157,7 @@ func (o *trialOptions) report(r *trials.Result) error {
 	}
 	o.say("\nTrial completed!\nTrial: %s\nTask: %s\nStarted: %s\nFinished: %s\n", r.TrialName, r.TaskName, r.StartedAt.Format("2006-01-02 15:04:05Z"), r.FinishedAt.Format("2006-01-02 15:04:05Z"))
 	if x := r.ExceptionInfo; x != nil {
-		o.say("Error: %s: %s\n", x.Type, x.Message)
+		o.say("Error: %s: %s\n", printable(x.Type), printableEnds(x.Message, filepath.Join(r.Config.TrialsDir, r.TrialName, results.ExceptionFile)))
 	}
 	switch {
 	case r.VerifierResult != nil:
