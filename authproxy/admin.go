@@ -209,11 +209,14 @@ func placed(path string) (net.Listener, error) {
 	return &adminListener{UnixListener: l, path: path}, nil
 }
 
-// adminListener removes its socket when it is closed.
+// adminListener goes by the path of its socket, and removes it when it is closed.
 type adminListener struct {
 	*net.UnixListener
 	path string
 }
+
+// Addr is where clients find the socket.
+func (l *adminListener) Addr() net.Addr { return &net.UnixAddr{Name: l.path, Net: "unix"} }
 
 // Close ends the listener.
 func (l *adminListener) Close() error { return errors.Join(l.UnixListener.Close(), os.Remove(l.path)) }

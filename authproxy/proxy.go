@@ -68,6 +68,7 @@ type Proxy struct {
 	saving   sync.Mutex // held while the grants are written
 
 	mu      sync.Mutex
+	listen  []string // where connections are taken
 	live    map[*exchange]struct{}
 	idle    chan struct{} // closed when live became empty while draining
 	servers sync.WaitGroup
@@ -239,6 +240,7 @@ type Stream struct {
 type Status struct {
 	Ready     bool                      `json:"ready"`
 	Draining  bool                      `json:"draining"`
+	Listen    []string                  `json:"listen"` // "tcp:HOST:PORT" or "unix:/path", of Serve
 	Upstreams []UpstreamStatus          `json:"upstreams"`
 	Grants    []GrantStatus             `json:"grants"`
 	Streams   []Stream                  `json:"streams"`
@@ -248,7 +250,7 @@ type Status struct {
 // Status returns what the proxy is doing.
 func (p *Proxy) Status() Status {
 	now := time.Now()
-	s := Status{Draining: p.draining.Load(), Accounts: p.ledger.Balances(), Streams: p.streams()}
+	s := Status{Draining: p.draining.Load(), Listen: p.listening(), Accounts: p.ledger.Balances(), Streams: p.streams()}
 	if t := p.table.Load(); t != nil {
 		s.Ready = !s.Draining
 		for _, u := range t.upstreams {
@@ -260,6 +262,12 @@ func (p *Proxy) Status() Status {
 		s.Grants = append(s.Grants, g.status())
 	}
 	return s
+}
+
+func (p *Proxy) listening() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.listen)
 }
 
 func (p *Proxy) streams() []Stream {

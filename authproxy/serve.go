@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 )
@@ -46,9 +47,17 @@ func sourceOfConn(c net.Conn) string {
 	return host
 }
 
-// Serve answers connections of l until Close or an error of l.
+// Serve answers connections of l until Close or an error of l. Meanwhile its address
+// is in Status.
 func (p *Proxy) Serve(l net.Listener) error {
+	address := l.Addr().Network() + ":" + l.Addr().String()
+	p.mu.Lock()
+	p.listen = append(p.listen, address)
+	p.mu.Unlock()
 	err := p.server.Serve(l)
+	p.mu.Lock()
+	p.listen = slices.DeleteFunc(p.listen, func(a string) bool { return a == address })
+	p.mu.Unlock()
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil
 	}
