@@ -36,8 +36,9 @@ func (x *exchange) shape() error {
 		return refusal(wire.Invalid, "this is no forward proxy: use it as the base URL, and unset HTTP_PROXY")
 	case r.Header.Get("Upgrade") != "" || hasToken(r.Header["Connection"], "upgrade"):
 		return refusal(wire.Upgrade, "other protocols are not served: use plain requests")
-	case len(r.TransferEncoding) > 0:
-		return refusal(wire.NoLength, "the length of the body is not stated: send Content-Length")
+	}
+	if len(r.TransferEncoding) > 0 { // whatever comes behind the body is not read
+		x.w.Header()["Connection"] = []string{"close"}
 	}
 	if err := wire.CheckHeader(r.Header); err != nil {
 		return refusal(wire.Invalid, err.Error())

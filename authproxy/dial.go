@@ -58,6 +58,7 @@ func newTransport(local bool, roots *x509.CertPool) *http.Transport {
 		MaxIdleConns:           connections,
 		MaxIdleConnsPerHost:    connections,
 		IdleConnTimeout:        90 * time.Second,
+		WriteBufferSize:        12 << 10, // most requests are one write
 		DisableCompression:     true,
 		MaxResponseHeaderBytes: 256 << 10,
 	}

@@ -46,15 +46,16 @@ func path() []step {
 
 // exchange is one request on its way.
 type exchange struct {
-	p     *Proxy
-	w     http.ResponseWriter
-	r     *http.Request
-	rc    *http.ResponseController
-	start time.Time
-	rec   Record
-	shown atomic.Pointer[Stream]
-	style wire.Style
-	ends  []func() // what to let go of, the last one first
+	p       *Proxy
+	w       http.ResponseWriter
+	r       *http.Request
+	rc      *http.ResponseController
+	start   time.Time
+	rec     Record
+	shown   atomic.Pointer[Stream]
+	style   wire.Style
+	patient time.Time // when the client was last given time
+	ends    []func()  // what to let go of, the last one first
 
 	table   *table
 	grant   *grant
@@ -67,8 +68,9 @@ type exchange struct {
 	ctx     context.Context //nolint:containedctx // ends with client, grant or proxy
 	cancel  context.CancelCauseFunc
 
-	body       []byte
-	taken      bool // the body was read to its end
+	held       *body
+	body       []byte // of held, or made from it; nil once an answer is there
+	taken      bool   // the body was read to its end
 	ask        wire.Ask
 	filter     bool // take the usage chunk out again
 	price      Price
@@ -139,7 +141,7 @@ func (x *exchange) refuse(r *wire.Refusal) {
 	if r.Reason == wire.Upgrade {
 		header["Upgrade"] = []string{"HTTP/1.1"}
 	}
-	if r.Reason == wire.NoLength || r.Reason == wire.TooLarge || r.Reason == wire.Upgrade {
+	if r.Reason == wire.TooLarge || r.Reason == wire.Upgrade {
 		header["Connection"] = []string{"close"}
 	}
 	x.answer(status, header, body)
@@ -164,8 +166,14 @@ func (x *exchange) answer(status int, header http.Header, body []byte) {
 	}
 }
 
-// patience gives the client time to take the next piece.
+// patience gives the client time to take the next piece: at least seven eighths of
+// what is configured, so that not every piece sets a timer.
 func (x *exchange) patience() {
+	now := time.Now()
+	if now.Sub(x.patient) < x.p.opts.Write/8 {
+		return
+	}
+	x.patient = now
 	_ = x.rc.SetWriteDeadline(time.Now().Add(x.p.opts.Write)) // what cannot have one does without
 }
 

@@ -65,6 +65,7 @@ func (x *exchange) forward() error {
 		}
 		if v == pass || left <= 0 && err == nil {
 			x.resp = resp
+			x.drop() // it is not sent again
 			x.finally(func() { ticket.Release(x.used()) })
 			return nil
 		}
@@ -143,11 +144,15 @@ func (x *exchange) pick() (*key, error) {
 // send makes one try. The request is new: nothing of the client's but what strip
 // let pass is in it. The key is injected last.
 func (x *exchange) send(k *key) (*http.Response, error) {
-	req, err := http.NewRequestWithContext(x.ctx, x.r.Method, x.up.target(x.path, x.query).String(), bytes.NewReader(x.body))
+	req, err := http.NewRequestWithContext(x.ctx, x.r.Method, "", bytes.NewReader(x.body))
 	if err != nil {
 		return nil, refusal(wire.Internal, "the request cannot be made")
 	}
-	req.Header = x.header.Clone()
+	req.URL = x.up.target(x.path, x.query)
+	req.Header = x.header
+	if x.rec.Attempts > 1 { // the transport may still hold the one before
+		req.Header = x.header.Clone()
+	}
 	wire.Inject(req.Header, x.up.slot, k.secret.value)
 	x.sent, x.unanswered = true, true
 	silent := time.AfterFunc(x.up.conf.Timeouts.FirstByte, func() { x.cancel(errSilent) })

@@ -102,11 +102,12 @@ type Ending struct {
 
 // grant is one minted grant.
 type grant struct {
-	id   string
-	hash [sha256.Size]byte
-	spec GrantSpec
-	ctx  context.Context //nolint:containedctx // the life of the grant: all its requests end with it
-	end  context.CancelFunc
+	id       string
+	hash     [sha256.Size]byte
+	spec     GrantSpec
+	ctx      context.Context                  //nolint:containedctx // the life of the grant: all its requests end with it
+	accounts struct{ trial, job, own string } // at the ledger
+	end      context.CancelFunc
 
 	mu      sync.Mutex
 	running int
@@ -130,6 +131,7 @@ func newGrant(parent context.Context, spec GrantSpec) (*grant, string) {
 
 func restored(parent context.Context, id string, hash [sha256.Size]byte, spec GrantSpec) *grant {
 	g := &grant{id: id, hash: hash, spec: spec}
+	g.accounts.trial, g.accounts.job, g.accounts.own = "trial/"+spec.Job+"/"+spec.Trial, "job/"+spec.Job, "grant/"+id
 	g.ctx, g.end = context.WithDeadline(parent, spec.Expires)
 	return g
 }
@@ -244,12 +246,12 @@ func (g *grant) charges(b Budgets, now time.Time) []ledger.Charge {
 		trial.Money = b.Trial
 	}
 	charges := []ledger.Charge{
-		{Account: "trial/" + s.Job + "/" + s.Trial, Name: "trial", Cap: trial},
-		{Account: "job/" + s.Job, Name: "job", Cap: job},
+		{Account: g.accounts.trial, Name: "trial", Cap: trial},
+		{Account: g.accounts.job, Name: "job", Cap: job},
 		{Account: dayAccount(now), Name: "day", Cap: Sum{Money: b.Day}},
 	}
 	if !s.Budget.IsZero() {
-		charges = append(charges, ledger.Charge{Account: "grant/" + g.id, Name: s.Phase, Cap: s.Budget})
+		charges = append(charges, ledger.Charge{Account: g.accounts.own, Name: s.Phase, Cap: s.Budget})
 	}
 	return charges
 }

@@ -3,7 +3,6 @@ package authproxy
 import (
 	"context"
 	"errors"
-	"io"
 	"strconv"
 	"strings"
 	"time"
@@ -14,30 +13,6 @@ import (
 )
 
 const oneSecond = time.Second
-
-// read takes the body in: its length is known, so memory is taken once and within
-// what all requests may hold together.
-func (x *exchange) read() error {
-	n := x.r.ContentLength
-	if n > x.up.conf.MaxBody {
-		return refusal(wire.TooLarge, "the body is longer than "+strconv.FormatInt(x.up.conf.MaxBody, 10)+" bytes")
-	}
-	if !x.p.bodies.TryAcquire(n) {
-		return &wire.Refusal{Reason: wire.Busy, Message: "the proxy holds as many bodies as it may", After: oneSecond}
-	}
-	x.finally(func() { x.p.bodies.Release(n) })
-	const slowest = 16 << 10 // bytes a second
-	limit := 30*time.Second + time.Duration(n/slowest)*time.Second
-	_ = x.rc.SetReadDeadline(time.Now().Add(limit)) // what cannot have one does without
-	x.body = make([]byte, n)
-	if _, err := io.ReadFull(x.r.Body, x.body); err != nil {
-		x.rec.End = ClientGone
-		return errAborted
-	}
-	_ = x.rc.SetReadDeadline(time.Time{})
-	x.taken = true
-	return nil
-}
 
 // policy holds the body against what grant and upstream allow.
 func (x *exchange) policy() error {
@@ -122,8 +97,7 @@ func (x *exchange) reserve() error {
 // setAside takes sum from the accounts. Where open requests hold what is left, it
 // waits for them, within bounds: they use less than they hold.
 func (x *exchange) setAside(charges []ledger.Charge, sum Sum) error {
-	late := time.NewTimer(x.up.conf.Limits.MaxWait)
-	defer late.Stop()
+	var late *time.Timer // made when there is something to wait for
 	for {
 		settled := x.p.ledger.Settled()
 		r, err := x.p.ledger.Reserve(charges, sum)
@@ -138,6 +112,10 @@ func (x *exchange) setAside(charges []ledger.Charge, sum Sum) error {
 		case !full.Open:
 			x.rec.Budget = full.Name
 			return refusal(wire.NoBudget, full.Error())
+		}
+		if late == nil {
+			late = time.NewTimer(x.up.conf.Limits.MaxWait)
+			defer late.Stop()
 		}
 		switch err := x.await(settled, late.C); {
 		case errors.Is(err, errLate):
@@ -181,6 +159,9 @@ func (x *exchange) queue() error {
 
 // acquire waits at a gate, within bounds.
 func (x *exchange) acquire(g *gate.Gate, otherwise string) (*gate.Ticket, error) {
+	if ticket := g.Try(x.need()); ticket != nil {
+		return ticket, nil
+	}
 	ctx, cancel := context.WithTimeout(x.ctx, x.up.conf.Limits.MaxWait)
 	defer cancel()
 	defer x.wait()()

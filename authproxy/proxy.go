@@ -18,7 +18,6 @@ import (
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
-	"golang.org/x/sync/semaphore"
 
 	"harborgate/authproxy/internal/ledger"
 	"harborgate/internal/atomicfile"
@@ -57,7 +56,7 @@ type Proxy struct {
 	grants *grants
 	ledger *ledger.Ledger
 	owners *lru.Cache[string, string] // which trial a response belongs to
-	bodies *semaphore.Weighted
+	bodies *bodies
 	pieces pieces
 	steps  []step
 	server *http.Server
@@ -90,7 +89,7 @@ func New(o Options) (*Proxy, error) {
 	}
 	p := &Proxy{
 		opts: o, grants: newGrants(), ledger: ledger.New(), owners: owners,
-		bodies: semaphore.NewWeighted(o.Bodies), live: map[*exchange]struct{}{}, steps: path(),
+		bodies: newBodies(o.Bodies), live: map[*exchange]struct{}{}, steps: path(),
 	}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	if o.StateDir != "" {

@@ -18,17 +18,30 @@ import (
 	"harborgate/authproxy/internal/wire"
 )
 
-// pieces are the buffers of streams.
-type pieces struct{ pool sync.Pool }
+// pieces are the buffers of streams. Most events are small and a stream is open for
+// long, so it begins with a small one.
+type pieces struct{ small, large sync.Pool }
 
-const pieceSize = 32 << 10
+const (
+	smallPiece = 2 << 10
+	largePiece = 32 << 10
+)
 
-func (p *pieces) get() *[]byte {
-	if b, ok := p.pool.Get().(*[]byte); ok {
+func (p *pieces) get(size int) *[]byte {
+	if b, ok := p.of(size).Get().(*[]byte); ok {
 		return b
 	}
-	b := make([]byte, pieceSize)
+	b := make([]byte, size)
 	return &b
+}
+
+func (p *pieces) put(b *[]byte) { p.of(len(*b)).Put(b) }
+
+func (p *pieces) of(size int) *sync.Pool {
+	if size == largePiece {
+		return &p.large
+	}
+	return &p.small
 }
 
 // relay passes the answer on as it comes: each piece at once and unchanged, except
@@ -125,8 +138,8 @@ var errWrite = errors.New("the client does not take the answer")
 // copy passes all of body on. It ends without error when body does.
 func (s *stream) copy(body io.Reader) error {
 	x := s.x
-	piece := x.p.pieces.get()
-	defer x.p.pieces.pool.Put(piece)
+	piece := x.p.pieces.get(smallPiece)
+	defer func() { x.p.pieces.put(piece) }()
 	silence := time.AfterFunc(x.up.conf.Timeouts.Idle, func() { x.cancel(errSilent) })
 	defer silence.Stop()
 	for {
@@ -146,6 +159,10 @@ func (s *stream) copy(body io.Reader) error {
 		}
 		if err != nil {
 			return err
+		}
+		if n == smallPiece { // more than this is waiting
+			x.p.pieces.put(piece)
+			piece = x.p.pieces.get(largePiece)
 		}
 	}
 }

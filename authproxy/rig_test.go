@@ -273,7 +273,10 @@ func (r *rig) dialled() int {
 }
 
 // raw sends bytes over a new connection and returns all that comes back.
-func (r *rig) raw(text string) string {
+func (r *rig) raw(text string) string { return r.talk(text, false) }
+
+// talk is raw for a client that stops sending behind its text, or does not.
+func (r *rig) talk(text string, half bool) string {
 	r.t.Helper()
 	var d net.Dialer
 	c, err := d.DialContext(r.t.Context(), "tcp", r.addr)
@@ -283,6 +286,9 @@ func (r *rig) raw(text string) string {
 	defer c.Close()
 	if _, err := io.WriteString(c, text); err != nil {
 		r.t.Fatal(err)
+	}
+	if half {
+		_ = c.(*net.TCPConn).CloseWrite()
 	}
 	_ = c.SetReadDeadline(time.Now().Add(3 * time.Second)) // for what the other side leaves open
 	b, _ := io.ReadAll(c)

@@ -86,6 +86,19 @@ func (g *Gate) Configure(l Limits) {
 	g.pump(now)
 }
 
+// Try lets a request through when nobody waits and the limits allow it now, as they
+// do for most requests, and returns nil otherwise.
+func (g *Gate) Try(need Need) *Ticket {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := time.Now()
+	if len(g.turns) > 0 || g.delay(now, need) > 0 {
+		return nil
+	}
+	g.pass(now, need)
+	return &Ticket{gate: g, need: need}
+}
+
 // Acquire waits until the limits allow a request of who, in turn with others. It
 // ends early with ctx, and then with its error.
 func (g *Gate) Acquire(ctx context.Context, who string, need Need) (*Ticket, error) {
@@ -94,13 +107,6 @@ func (g *Gate) Acquire(ctx context.Context, who string, need Need) (*Ticket, err
 	}
 	w := &waiter{need: need, ready: make(chan struct{})}
 	g.mu.Lock()
-	if len(g.turns) == 0 { // nobody waits: most requests go this way
-		if now := time.Now(); g.delay(now, need) == 0 {
-			g.pass(now, need)
-			g.mu.Unlock()
-			return &Ticket{gate: g, need: need}, nil
-		}
-	}
 	g.enqueue(who, w)
 	g.pump(time.Now())
 	g.mu.Unlock()

@@ -31,8 +31,14 @@ func (n NanoUSD) String() string {
 	if part == 0 {
 		return sign + strconv.FormatUint(whole, 10)
 	}
-	return sign + strconv.FormatUint(whole, 10) + "." + strings.TrimRight(fmt.Sprintf("%0*d", digits, part), "0")
+	return sign + strconv.FormatUint(whole, 10) + "." + strings.TrimRight(strconv.FormatUint(part+uint64(USD), 10)[1:], "0")
 }
+
+// Dollars is the sum as a number that is not exact.
+func (n NanoUSD) Dollars() float64 { return float64(n) / float64(USD) }
+
+// MarshalText writes the sum in dollars.
+func (n NanoUSD) MarshalText() ([]byte, error) { return []byte(n.String()), nil }
 
 // MarshalJSON writes the sum in dollars, as a number.
 func (n NanoUSD) MarshalJSON() ([]byte, error) { return []byte(n.String()), nil }

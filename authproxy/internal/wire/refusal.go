@@ -23,7 +23,6 @@ const (
 	Upgrade     Reason = "upgrade"              // a WebSocket or another protocol
 	Invalid     Reason = "invalid"              // cannot be read, or in two ways
 	TooLarge    Reason = "too_large"            //
-	NoLength    Reason = "length"               // of the body is not said
 	Busy        Reason = "rate_limit"           // a limit of ours, or of the provider
 	NotReady    Reason = "not_ready"            // no configuration yet, or stopping
 	KeyRefused  Reason = "upstream_credential"  // the provider refuses our keys
@@ -92,7 +91,6 @@ func table() map[Reason][5]said {
 		Upgrade:     same(426, "invalid_request_error", "upgrade_not_served", "INVALID_ARGUMENT"),
 		Invalid:     same(400, "invalid_request_error", "invalid_request", "INVALID_ARGUMENT"),
 		TooLarge:    {{413, "request_too_large", "request_too_large"}, {413, "request_too_large", ""}, {413, "invalid_request_error", "request_too_large"}, {413, "invalid_request_error", "request_too_large"}, {413, "INVALID_ARGUMENT", ""}},
-		NoLength:    same(411, "invalid_request_error", "length_required", "INVALID_ARGUMENT"),
 		Busy:        {{429, "rate_limit_error", "rate_limit_exceeded"}, {429, "rate_limit_error", ""}, {429, "requests", "rate_limit_exceeded"}, {429, "requests", "rate_limit_exceeded"}, {429, "RESOURCE_EXHAUSTED", ""}},
 		NotReady:    same(503, "api_error", "not_ready", "UNAVAILABLE"),
 		Down:        same(503, "api_error", "upstream_unavailable", "UNAVAILABLE"),
@@ -110,7 +108,7 @@ func same(status int, kind, code, gemini string) [5]said {
 // final are the reasons after which no further try can help.
 func final(r Reason) bool {
 	switch r {
-	case NoGrant, NoBudget, KeyRefused, Forbidden, Unlisted, WrongMethod, Invalid, TooLarge, NoLength:
+	case NoGrant, NoBudget, KeyRefused, Forbidden, Unlisted, WrongMethod, Invalid, TooLarge:
 		return true
 	}
 	return false

@@ -96,12 +96,30 @@ func (t *Tap) document() bool {
 		return true
 	}
 	var d document
-	if !read(t.whole, &d) {
+	if !read(slim(t.whole), &d) {
 		return false
 	}
 	t.report.take(t.format, &d)
 	t.report.Failed = len(d.Error) > 0 && string(d.Error) != "null"
 	return true
+}
+
+// slim leaves of a document what is read of it, so that its text is not decoded. A
+// document that cannot be taken apart stays as it is.
+func slim(whole []byte) []byte {
+	var out []byte
+	err := Members(whole, func(m Member) error {
+		switch m.Key {
+		case "type", "id", "model", "modelVersion", "service_tier", "usage", "usageMetadata", "message", "response", "responseId", "error":
+			out = append(append(append(append(out, ",\""...), m.Key...), "\":"...), m.Value...)
+		}
+		return nil
+	})
+	if err != nil || out == nil {
+		return whole
+	}
+	out[0] = '{'
+	return append(out, '}')
 }
 
 // read decodes what has the expected types, and leaves out what has not.

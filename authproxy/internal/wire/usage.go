@@ -2,18 +2,19 @@ package wire
 
 import (
 	"encoding/json"
+	"strconv"
 )
 
 // Usage is what an answer used, in classes that do not overlap, except that Output
 // holds Reasoning. The unit is tokens.
 type Usage struct {
-	Input          int64 // neither read from nor written to a cache
-	CacheRead      int64
-	CacheWrite     int64 // kept for minutes
-	CacheWriteLong int64 // kept for an hour
-	Output         int64
-	Reasoning      int64 // part of Output
-	Searches       int64 // by the provider's own search tool; a number, no tokens
+	Input          int64 `json:"input_tokens"` // neither read from nor written to a cache
+	CacheRead      int64 `json:"cache_read_tokens"`
+	CacheWrite     int64 `json:"cache_write_tokens"`                // kept for minutes
+	CacheWriteLong int64 `json:"cache_write_long_tokens,omitempty"` // kept for an hour
+	Output         int64 `json:"output_tokens"`
+	Reasoning      int64 `json:"reasoning_tokens,omitempty"` // part of Output
+	Searches       int64 `json:"searches,omitempty"`         // by the provider's own search tool; a number, no tokens
 }
 
 // Tokens is all of them.
@@ -31,8 +32,7 @@ const credible = 1 << 32
 // UnmarshalJSON takes any number; what is negative or absurd counts as absent, so
 // that no upstream can lower what was used.
 func (n *number) UnmarshalJSON(b []byte) error {
-	var f float64
-	if json.Unmarshal(b, &f) == nil && string(b) != "null" && f >= 0 && f <= credible {
+	if f, err := strconv.ParseFloat(string(b), 64); err == nil && f >= 0 && f <= credible {
 		v := int64(f)
 		n.v = &v
 	}

@@ -46,18 +46,21 @@ func RetryAfter(h http.Header, body []byte, now time.Time) (time.Duration, bool)
 // negative or unreadable number is unknown, and unknown is no limit.
 func Exhausted(h http.Header, now time.Time) (time.Duration, bool) {
 	var longest time.Duration
-	for _, kind := range []string{"requests", "tokens", "input-tokens", "output-tokens"} {
-		for _, family := range []string{"Anthropic-Ratelimit-", "X-Ratelimit-"} {
-			left, reset := family+kind+"-Remaining", family+kind+"-Reset"
-			if family == "X-Ratelimit-" {
-				left, reset = family+"Remaining-"+kind, family+"Reset-"+kind
-			}
-			if h.Get(left) != "0" {
-				continue
-			}
-			if d, ok := resetIn(h.Get(reset), now); ok {
-				longest = max(longest, min(d, longestWait))
-			}
+	for _, names := range [...][2]string{ // as net/http writes them
+		{"Anthropic-Ratelimit-Requests-Remaining", "Anthropic-Ratelimit-Requests-Reset"},
+		{"Anthropic-Ratelimit-Tokens-Remaining", "Anthropic-Ratelimit-Tokens-Reset"},
+		{"Anthropic-Ratelimit-Input-Tokens-Remaining", "Anthropic-Ratelimit-Input-Tokens-Reset"},
+		{"Anthropic-Ratelimit-Output-Tokens-Remaining", "Anthropic-Ratelimit-Output-Tokens-Reset"},
+		{"X-Ratelimit-Remaining-Requests", "X-Ratelimit-Reset-Requests"},
+		{"X-Ratelimit-Remaining-Tokens", "X-Ratelimit-Reset-Tokens"},
+		{"X-Ratelimit-Remaining-Input-Tokens", "X-Ratelimit-Reset-Input-Tokens"},
+		{"X-Ratelimit-Remaining-Output-Tokens", "X-Ratelimit-Reset-Output-Tokens"},
+	} {
+		if left := h[names[0]]; len(left) == 0 || left[0] != "0" {
+			continue
+		}
+		if d, ok := resetIn(h.Get(names[1]), now); ok {
+			longest = max(longest, min(d, longestWait))
 		}
 	}
 	return longest, longest > 0
