@@ -118,7 +118,7 @@ func (x *exchange) authenticate() error {
 	}
 	x.rec.Grant, x.rec.Job, x.rec.Trial, x.rec.Phase = g.id, g.spec.Job, g.spec.Trial, g.spec.Phase
 	if g.spec.Source != "" && g.spec.Source != x.rec.Source {
-		x.p.opts.Log.Warn("a token came from elsewhere", "grant", g.id, "trial", g.spec.Trial, "source", x.rec.Source)
+		x.elsewhere = true
 		return bad
 	}
 	x.grant = g

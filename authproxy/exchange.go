@@ -57,16 +57,18 @@ type exchange struct {
 	patient time.Time // when the client was last given time
 	ends    []func()  // what to let go of, the last one first
 
-	table   *table
-	grant   *grant
-	entered bool // the grant counts the request as running
-	up      *upstream
-	route   wire.Route
-	path    string // of the upstream's dialect
-	query   string
-	tokens  []string        // found in path and query
-	ctx     context.Context //nolint:containedctx // ends with client, grant or proxy
-	cancel  context.CancelCauseFunc
+	table      *table
+	grant      *grant
+	elsewhere  bool // the token is valid, and the source is not its own
+	unrecorded bool // there were too many like it
+	entered    bool // the grant counts the request as running
+	up         *upstream
+	route      wire.Route
+	path       string // of the upstream's dialect
+	query      string
+	tokens     []string        // found in path and query
+	ctx        context.Context //nolint:containedctx // ends with client, grant or proxy
+	cancel     context.CancelCauseFunc
 
 	held       *body
 	body       []byte // of held, or made from it; nil once an answer is there
@@ -136,15 +138,27 @@ func (x *exchange) run() (abort bool) {
 
 // refuse answers with an error of the proxy's own.
 func (x *exchange) refuse(r *wire.Refusal) {
+	if x.grant == nil {
+		x.unrecorded, x.rec.Repeated = x.p.guard.refused(x.rec.Source, x.start)
+		x.stranger()
+	}
 	status, header, body := r.Answer(x.style, x.rec.ID)
 	x.rec.Refused, x.rec.Why, x.rec.End = r.Reason, r.Message, Refused
 	if r.Reason == wire.Upgrade {
 		header["Upgrade"] = []string{"HTTP/1.1"}
 	}
-	if r.Reason == wire.TooLarge || r.Reason == wire.Upgrade {
+	if r.Reason == wire.TooLarge || r.Reason == wire.Upgrade || x.unrecorded {
 		header["Connection"] = []string{"close"}
 	}
 	x.answer(status, header, body)
+}
+
+// stranger tells of a valid token that came from elsewhere, which somebody must have
+// taken.
+func (x *exchange) stranger() {
+	if x.elsewhere && !x.unrecorded {
+		x.p.opts.Log.Warn("a token came from elsewhere", "grant", x.rec.Grant, "trial", x.rec.Trial, "source", x.rec.Source)
+	}
 }
 
 // answer sends a whole answer from memory.
@@ -205,7 +219,7 @@ func (x *exchange) finish() {
 	if x.p.opts.Metrics != nil {
 		x.p.opts.Metrics.Served(x.rec)
 	}
-	if x.p.opts.Audit == nil {
+	if x.p.opts.Audit == nil || x.unrecorded {
 		return
 	}
 	if err := x.p.opts.Audit.Record(x.rec); err != nil {

@@ -41,6 +41,8 @@ type Options struct {
 	// Bodies is how many bytes of request bodies are held at once; 256 MiB unless
 	// given.
 	Bodies int64
+	// Connections are how many may be open at once.
+	Connections Connections
 	// Write is how long one piece of an answer may take to be accepted; a minute
 	// unless given.
 	Write time.Duration
@@ -57,6 +59,7 @@ type Proxy struct {
 	ledger *ledger.Ledger
 	owners *lru.Cache[string, string] // which trial a response belongs to
 	bodies *bodies
+	guard  *guard
 	pieces pieces
 	steps  []step
 	server *http.Server
@@ -80,6 +83,7 @@ const remembered = 100_000
 func New(o Options) (*Proxy, error) {
 	o.Bodies = cmp.Or(o.Bodies, 256<<20)
 	o.Write = cmp.Or(o.Write, time.Minute)
+	o.Connections = Connections{cmp.Or(o.Connections.All, 8192), cmp.Or(o.Connections.Source, 2048)}
 	if o.Log == nil || o.Load == nil {
 		return nil, errors.New("auth proxy: options lack Log or Load")
 	}
@@ -87,8 +91,13 @@ func New(o Options) (*Proxy, error) {
 	if err != nil {
 		return nil, fmt.Errorf("auth proxy: %w", err)
 	}
+	guard, err := newGuard(o.Connections)
+	if err != nil {
+		return nil, err
+	}
 	p := &Proxy{
-		opts: o, grants: newGrants(), ledger: ledger.New(), owners: owners,
+		guard: guard,
+		opts:  o, grants: newGrants(), ledger: ledger.New(), owners: owners,
 		bodies: newBodies(o.Bodies), live: map[*exchange]struct{}{}, steps: path(),
 	}
 	p.ctx, p.cancel = context.WithCancel(context.Background())

@@ -29,7 +29,8 @@ type Record struct {
 	Status   int         `json:"status"`
 	Refused  wire.Reason `json:"refused,omitempty"` // set when the proxy itself answered with an error
 	Why      string      `json:"why,omitempty"`
-	Budget   string      `json:"budget,omitempty"` // which one is used up
+	Repeated int         `json:"repeated,omitempty"` // requests before it, from the same source without a valid token, that have no record
+	Budget   string      `json:"budget,omitempty"`   // which one is used up
 	End      End         `json:"end"`
 	Stream   bool        `json:"stream,omitempty"`
 	Usage    wire.Usage  `json:"usage,omitzero"`

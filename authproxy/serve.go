@@ -34,17 +34,12 @@ func newServer(p *Proxy) *http.Server {
 	}
 }
 
-// sourceOfConn is where a connection comes from: what Handle was told, or the
-// address of its peer without the port.
+// sourceOfConn is where a connection comes from.
 func sourceOfConn(c net.Conn) string {
-	if h, ok := c.(*handed); ok {
-		return h.source
+	if in, ok := c.(*counted); ok {
+		return in.source
 	}
-	host, _, err := net.SplitHostPort(c.RemoteAddr().String())
-	if err != nil {
-		return c.RemoteAddr().Network()
-	}
-	return host
+	return addressOf(c)
 }
 
 // Serve answers connections of l until Close or an error of l. Meanwhile its address
@@ -54,7 +49,7 @@ func (p *Proxy) Serve(l net.Listener) error {
 	p.mu.Lock()
 	p.listen = append(p.listen, address)
 	p.mu.Unlock()
-	err := p.server.Serve(l)
+	err := p.server.Serve(&guarded{Listener: l, guard: p.guard})
 	p.mu.Lock()
 	p.listen = slices.DeleteFunc(p.listen, func(a string) bool { return a == address })
 	p.mu.Unlock()
@@ -69,27 +64,16 @@ func (p *Proxy) Serve(l net.Listener) error {
 // Expose wants.
 func (p *Proxy) Handle(source string) func(net.Conn) {
 	return func(c net.Conn) {
-		h := &handed{Conn: c, source: source, closed: make(chan struct{})}
-		if !p.conns.hand(h) {
-			_ = c.Close()
+		in := p.guard.admit(c, source)
+		if in == nil {
 			return
 		}
-		<-h.closed
+		if !p.conns.hand(in) {
+			_ = in.Close()
+			return
+		}
+		<-in.closed
 	}
-}
-
-// handed is a connection that came by Handle.
-type handed struct {
-	net.Conn
-	source string
-	once   sync.Once
-	closed chan struct{}
-}
-
-func (h *handed) Close() error {
-	err := h.Conn.Close()
-	h.once.Do(func() { close(h.closed) })
-	return err
 }
 
 // conns is a listener whose connections are handed to it.
