@@ -219,8 +219,13 @@ func (j *Job) schedule() []scheduler.Trial {
 			continue // the trial meets the same error and reports it
 		}
 		for _, r := range reqs {
-			j.requests[string(r.Key)] = r
-			ts[i].Builds = append(ts[i].Builds, string(r.Key))
+			key := string(r.Key)
+			if first, ok := j.requests[key]; ok {
+				key = string(first.Key) // one string for all trials
+			} else {
+				j.requests[key] = r
+			}
+			ts[i].Builds = append(ts[i].Builds, key)
 		}
 	}
 	return ts

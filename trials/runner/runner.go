@@ -83,7 +83,8 @@ type Try struct {
 // being removed, see Wait. When ctx ends, the try is cancelled and still leaves a
 // result and no sandbox.
 func (r *Runner) Run(ctx context.Context, t *Try) *trials.Result {
-	x := r.begin(t)
+	var x *run
+	aside(func() { x = r.begin(t) })
 	defer x.teardown(ctx)
 	defer x.cutter.after(ctx, r.answers)()
 
@@ -93,15 +94,27 @@ func (r *Runner) Run(ctx context.Context, t *Try) *trials.Result {
 	if x.res.ExceptionInfo != nil && x.sandbox != nil {
 		x.salvage()
 	}
-	x.finish()
+	aside(x.finish)
 	return x.res
+}
+
+// aside runs f on a goroutine of its own and waits for it. Its stack goes with it; as
+// part of the try's own it would stay as large until the try ends, and tries are many.
+func aside(f func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f()
+	}()
+	<-done
 }
 
 // lifecycle is the life of a try. What it returns is why it ended early; a
 // failure of the agent alone does not end it.
 func (x *run) lifecycle(ctx context.Context) *trials.Failure {
-	if f := x.construct(); f != nil {
-		return f
+	var wrong *trials.Failure
+	if aside(func() { wrong = x.construct() }); wrong != nil {
+		return wrong
 	}
 	if x.t.Source != nil {
 		return x.regrade(ctx)

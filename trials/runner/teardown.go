@@ -188,7 +188,7 @@ func (x *run) told(s providers.Sandbox, err error) {
 // cutter takes the sandboxes from a try that was cancelled and does not come to
 // its end, because its provider does not answer.
 type cutter struct {
-	watch, cuts sync.WaitGroup
+	cuts sync.WaitGroup
 	// uncut has the try's values and outlives its end, until the cut.
 	uncut context.Context
 	cut   context.CancelFunc
@@ -201,13 +201,9 @@ type cutter struct {
 // out not to answer, unless the try is over by then, which end tells.
 func (c *cutter) after(ctx context.Context, answers func(context.Context) bool) (end func()) {
 	c.uncut, c.cut = context.WithCancel(context.WithoutCancel(ctx))
-	over := make(chan struct{})
-	c.watch.Go(func() {
-		select {
-		case <-ctx.Done():
-		case <-over:
-			return
-		}
+	over, done := make(chan struct{}), make(chan struct{})
+	stop := context.AfterFunc(ctx, func() { // no goroutine for each try that only waits
+		defer close(done)
 		if answers(ctx) {
 			t := time.NewTimer(graceful)
 			defer t.Stop()
@@ -221,7 +217,9 @@ func (c *cutter) after(ctx context.Context, answers func(context.Context) bool) 
 	})
 	return func() {
 		close(over)
-		c.watch.Wait()
+		if !stop() {
+			<-done
+		}
 		c.cut()
 	}
 }
