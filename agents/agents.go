@@ -45,7 +45,9 @@ type Workplace struct {
 	Instruction string
 	User        string            // whom agent commands run as; "" is the sandbox's
 	Env         map[string]string // of agent commands: environment, then job settings
-	Log         Log
+	// Access is the way to models, for Run; nil when there is none.
+	Access *Access
+	Log    Log
 	// Upload puts a directory of this host at a path in the sandbox.
 	Upload func(ctx context.Context, dir, dest string, executable ...string) error
 	// LogsDir is the agent's log directory inside the sandbox.

@@ -181,3 +181,9 @@ func (k Kind) Schema() map[string]any {
 		"properties": props, "additionalProperties": k.AnyOption,
 	}
 }
+
+// Thinks reports whether the agent of a configuration works with a model.
+func Thinks(c trials.AgentConfig) bool {
+	kind, err := Find(c.AgentName())
+	return err == nil && kind.Thinks
+}

@@ -29,6 +29,23 @@ type Sum = ledger.Sum
 // Dialect names a wire format: anthropic, openai, gemini, openrouter.
 type Dialect = wire.Dialect
 
+// Usage is what answers used, in tokens by class.
+type Usage = wire.Usage
+
+// Reason is why the proxy itself answered with an error.
+type Reason = wire.Reason
+
+// Reasons that others ask for.
+const (
+	KeyRefused = wire.KeyRefused // the provider refuses our keys
+	Forbidden  = wire.Forbidden  // not this grant's upstream or model, or one without a price
+)
+
+// OwnTrouble are the reasons that are no client's doing.
+func OwnTrouble() []Reason {
+	return []Reason{wire.KeyRefused, wire.Down, wire.BadAnswer, wire.NotReady, wire.Internal, wire.Busy}
+}
+
 // Price is what a model costs, in US dollars for a million tokens.
 type Price = ledger.Price
 

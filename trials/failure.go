@@ -63,7 +63,10 @@ const (
 	CauseRewardMissing Cause = "reward_missing"
 	CauseRewardEmpty   Cause = "reward_empty"
 	CauseRewardInvalid Cause = "reward_invalid"
-	CauseHost          Cause = "host" // this host is full, read-only, or short of something
+	CauseModels        Cause = "models"    // out of reach: the proxy's or the upstream's doing
+	CauseModelKey      Cause = "model_key" // the provider refuses our keys
+	CauseBudget        Cause = "budget"    // the trial's budget is used up
+	CauseHost          Cause = "host"      // this host is full, read-only, or short of something
 	CauseInternal      Cause = "internal"
 )
 
@@ -92,6 +95,9 @@ const (
 	ExcDeadline           = "DeadlineExceededError"
 	ExcHarness            = "HarnessError"
 	ExcHost               = "HostError"
+	ExcModels             = "ModelUnavailableError"
+	ExcModelKey           = "ModelCredentialError"
+	ExcBudget             = "BudgetExceededError"
 )
 
 // Failure is why a trial has no verdict, or what went wrong beside one.
@@ -135,6 +141,9 @@ var rules = []rule{
 	{"", CauseVariable, "", verdict{ExcMissingVariable, BlameTask}},
 	{"", CauseOutOfMemory, "", verdict{ExcMemoryLimit, BlameInfrastructure}},
 	{"", CauseHost, "", verdict{ExcHost, BlameInfrastructure}},
+	{"", CauseModels, "", verdict{ExcModels, BlameInfrastructure}},
+	{"", CauseModelKey, "", verdict{ExcModelKey, BlameInfrastructure}},
+	{"", CauseBudget, "", verdict{ExcBudget, BlameAgent}},
 
 	{PhaseEnvironmentSetup, CauseTimeout, "", verdict{ExcEnvironmentTimeout, BlameInfrastructure}},
 	{PhaseEnvironmentSetup, CauseHealthcheck, "", verdict{ExcHealthcheck, BlameTask}},

@@ -56,12 +56,20 @@ type JobExtra struct {
 	// Reused are the directories of trials of earlier jobs whose verdicts stand for this
 	// one, which did not run them again.
 	Reused []string `json:"reused,omitempty"`
+	// Budgets are those that were asked for.
+	Budgets *Budgets `json:"budgets,omitempty"`
 	// Notes are things about the job as a whole that changed no verdict.
 	Notes []Note `json:"notes,omitempty"`
 	// Sessions are the processes that worked on the job, in order.
 	Sessions []Session `json:"sessions,omitempty"`
 	// WorkDir is the directory from which relative paths of the configuration go.
 	WorkDir string `json:"work_dir,omitempty"`
+}
+
+// Budgets are sums in US dollars, as text because they are exact; "" is none.
+type Budgets struct {
+	Job   string `json:"job_usd,omitempty"`
+	Trial string `json:"trial_usd,omitempty"`
 }
 
 // Session is one process's work on a job. EndedAt moves on while it works, so of

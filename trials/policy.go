@@ -60,7 +60,7 @@ func policyTable() []policyRow {
 		}},
 		{policy: ErrorPolicy{ShouldGrade: true}, names: []string{
 			"UnsupportedModelParametersError", "BadRequestError", "UnprocessableEntityError",
-			"UnsupportedParamsError", "APIResponseValidationError", "BudgetExceededError",
+			"UnsupportedParamsError", "APIResponseValidationError", ExcBudget,
 			ExcVerifierTimeout, ExcRewardMissing, ExcRewardEmpty, ExcRewardInvalid,
 		}},
 		{policy: ErrorPolicy{}, names: []string{
@@ -75,10 +75,10 @@ func policyTable() []policyRow {
 			"ContentPolicyViolationError",
 		}},
 		{ours: true, policy: ErrorPolicy{ShouldRetry: true}, names: []string{
-			ExcSandboxLost, ExcHarness, ExcHost, ExcDeadline, ExcArtifacts,
+			ExcSandboxLost, ExcHarness, ExcHost, ExcDeadline, ExcArtifacts, ExcModels,
 		}},
 		{ours: true, policy: ErrorPolicy{}, names: []string{
-			ExcUnsupportedTask, ExcInvalidTask, ExcPlatform, ExcMissingVariable,
+			ExcUnsupportedTask, ExcInvalidTask, ExcPlatform, ExcMissingVariable, ExcModelKey,
 		}},
 		{ours: true, policy: ErrorPolicy{ShouldRetry: true, ShouldGrade: true, HasValidReward: true}, names: []string{
 			ExcRuntime, ExcValue, ExcFileNotFound,

@@ -185,6 +185,9 @@ type Extra struct {
 	AgentExit *Exit `json:"agent_exit,omitempty"`
 	// VerifierExit is the exit code of the test script.
 	VerifierExit *int `json:"verifier_exit_code,omitempty"`
+	// Metered is what the auth proxy counted, by phase; AgentResult is what the agent
+	// claims.
+	Metered map[Phase]Metered `json:"metered,omitempty"`
 	// Extras are entries of reward.json that are no numbers.
 	Extras map[string]json.RawMessage `json:"reward_extras,omitempty"`
 	// WaitSec is how long the trial waited for a slot, SnapshotSec for images, and
@@ -195,6 +198,45 @@ type Extra struct {
 	// TaskDigest is of all of the task that can change the verdict: a trial is run
 	// again when its task has another one by then.
 	TaskDigest string `json:"task_digest,omitempty"`
+}
+
+// Metered is what came of a phase's requests to models. Tokens are those that the
+// upstreams reported, and estimates where an answer broke off.
+type Metered struct {
+	Grant    string `json:"grant"`    // its public id, as in the audit
+	Requests int64  `json:"requests"` // all of them
+	Refused  int64  `json:"refused"`  // by the proxy
+	Failed   int64  `json:"failed"`   // by the upstream
+	Tokens
+	CostUSD  *float64      `json:"cost_usd"`           // null when a request had no price
+	Unpriced int64         `json:"unpriced,omitempty"` // requests without one
+	Guessed  int64         `json:"guessed,omitempty"`  // requests whose tokens are an estimate
+	WaitSec  float64       `json:"wait_sec,omitempty"` // for limits, summed over requests
+	Models   []MeteredPart `json:"models,omitempty"`   // by the model that answered
+}
+
+// Usage puts what was metered into Harbor's words.
+func (m Metered) Usage() Usage {
+	in := m.Input + m.CacheRead + m.CacheWrite
+	return Usage{InputTokens: &in, CacheTokens: &m.CacheRead, OutputTokens: &m.Output, CostUSD: m.CostUSD}
+}
+
+// MeteredPart is the part of one model.
+type MeteredPart struct {
+	Model    string `json:"model"`
+	Requests int64  `json:"requests"`
+	Tokens
+	CostUSD *float64 `json:"cost_usd"`
+}
+
+// Tokens are counted by class; no class holds another but for Reasoning, a part of
+// Output.
+type Tokens struct {
+	Input      int64 `json:"input_tokens"` // neither read from a cache nor written to one
+	CacheRead  int64 `json:"cache_read_tokens"`
+	CacheWrite int64 `json:"cache_write_tokens"`
+	Output     int64 `json:"output_tokens"`
+	Reasoning  int64 `json:"reasoning_tokens,omitempty"`
 }
 
 // Exit is how a command ended. Its parts are observed one by one: none is guessed

@@ -4,6 +4,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"harborgate/internal/app"
 	"harborgate/trials"
 )
 
@@ -31,7 +32,7 @@ type sharedFlags struct {
 	envFile                                         string
 	yes                                             bool
 	paths                                           []string
-	passCredentials                                 bool
+	settings                                        app.Settings
 	printConfig                                     bool
 	debug                                           bool
 	partial                                         bool // no flag: a configuration is written, which may lack tasks
@@ -72,7 +73,7 @@ func addSharedFlags(c *cobra.Command, f *sharedFlags) {
 	addLimitFlags(s, f)
 	s.StringVar(&f.envFile, "env-file", "", "file of variables to load, KEY=VALUE lines")
 	s.BoolVarP(&f.yes, "yes", "y", false, "do not ask before tasks get variables of this host")
-	s.BoolVar(&f.passCredentials, "pass-credentials", false, "let model credentials that a task asks for into agents' sandboxes")
+	addModelFlags(s, f)
 	s.StringArrayVar(&f.artifacts, "artifact", nil, "path in the sandbox to keep, instead of the configured ones (repeatable)")
 	s.BoolVar(&f.disableVerification, "disable-verification", false, "do not run the tests")
 	s.BoolVar(&f.enableVerification, "enable-verification", false, "run the tests (the default)")
@@ -126,6 +127,7 @@ func addRunFlags(c *cobra.Command, f *runFlags) {
 	s := section(c)
 	s.StringVar(&f.jobName, "job-name", "", "name of the job's directory (default: the time)")
 	s.StringVarP(&f.jobsDir, "jobs-dir", "o", "", "directory of jobs (default jobs)")
+	addJobBudgetFlag(s, &f.sharedFlags)
 	s.IntVarP(&f.attempts, "n-attempts", "k", 0, "attempts per task and agent (default 1)")
 	addOperationFlags(s, f)
 	s.StringArrayVarP(&f.include, "include-task-name", "i", nil, "glob of task names to take (repeatable)")

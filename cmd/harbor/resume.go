@@ -89,10 +89,21 @@ func newResumeFlags(o *runOptions) *cobra.Command {
 	addOperationFlags(s, f)
 	s.StringVar(&f.envFile, "env-file", "", "file of variables to load, KEY=VALUE lines")
 	s.BoolVarP(&f.yes, "yes", "y", false, "do not ask before tasks get variables of this host")
-	s.BoolVar(&f.passCredentials, "pass-credentials", false, "let model credentials that a task asks for into agents' sandboxes")
+	addModelFlags(s, &f.sharedFlags)
+	addJobBudgetFlag(s, &f.sharedFlags)
 	s.BoolVar(&f.dryRun, "dry-run", false, "check everything, run nothing")
 	s.BoolVar(&f.debug, "debug", false, "log everything")
 	return o.cmd
+}
+
+// addModelFlags say how trials get at models.
+func addModelFlags(s *pflag.FlagSet, f *sharedFlags) {
+	s.BoolVar(&f.settings.PassCredentials, "pass-credentials", false, "let model credentials that a task asks for into agents' sandboxes")
+	s.TextVar(&f.settings.TrialBudget, "trial-budget-usd", app.USD(0), "US dollars that each trial may spend on models, as the auth proxy counts (default budgets.trial of config.yaml)")
+}
+
+func addJobBudgetFlag(s *pflag.FlagSet, f *sharedFlags) {
+	s.TextVar(&f.settings.Budget, "budget-usd", app.USD(0), "US dollars that the job may spend on models; then it stops and can be resumed (default budgets.job of config.yaml)")
 }
 
 // addOperationFlags are those that change no verdict.

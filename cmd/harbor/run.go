@@ -149,7 +149,7 @@ func (o *runOptions) job(ctx context.Context, a *app.App, cfg trials.JobConfig) 
 	}
 	late := a.Unburied()
 	o.sweep(ctx, a, p)
-	j, err := a.StartJob(plan, p, app.Settings{PassCredentials: o.flags.passCredentials})
+	j, err := a.StartJob(plan, p, o.flags.settings)
 	if err != nil {
 		return codedError{exitNothing, err}
 	}

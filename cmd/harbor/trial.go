@@ -135,7 +135,7 @@ func (o *trialOptions) start(ctx context.Context, cfg trials.TrialConfig) error 
 		}
 		o.say("Trial: %s\nTask: %s\nAgent: %s\nEnvironment: %s\nTrials dir: %s\n", cfg.TrialName, cfg.Task, cfg.Agent.AgentName(), p.Info().Name, cfg.TrialsDir)
 		defer outlivePipes()()
-		res, err := a.RunTrial(ctx, cfg, p, app.Settings{PassCredentials: o.flags.passCredentials})
+		res, err := a.RunTrial(ctx, cfg, p, o.flags.settings)
 		if err != nil {
 			return codedError{exitNothing, err}
 		}

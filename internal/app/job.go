@@ -43,6 +43,7 @@ type Job struct {
 	store    *snapshots.Store
 	images   *runner.Images
 	runner   *runner.Runner
+	models   *models
 	tally    *tally
 	files    *results.Job
 	outage   *outage
@@ -64,6 +65,9 @@ type Summary struct {
 // Settings are the wishes of the command line that no configuration holds.
 type Settings struct {
 	PassCredentials bool
+	// Budgets of the job and of each trial; zero is those of config.yaml. A job that
+	// goes on keeps what it had unless told otherwise.
+	Budget, TrialBudget USD
 }
 
 // StartJob makes the job's directory, or takes over the one that Continue holds,
@@ -117,7 +121,12 @@ func (j *Job) open(set Settings) (err error) {
 		j.Events.Tell(trials.NewEvent(trials.EventBuildProgress, "", 0, 0, map[string]any{"key": key, "done": done, "of": of}))
 	}
 	j.tally = newTally(j.files, j.Plan, j.provider.Info().Name)
-	j.runner = j.app.newRunner(j.provider, j.images, j.Events, set, j.log, func(trial string, id providers.ID, err error) {
+	set = set.over(j.Plan.Past)
+	j.tally.extra.Budgets = set.budgets()
+	if err = j.openModels(set); err != nil {
+		return err
+	}
+	j.runner = j.app.newRunner(j.provider, j.images, j.Events, j.models, j.log, func(trial string, id providers.ID, err error) {
 		if err != nil {
 			j.tally.cleanupFailed(fmt.Sprintf("%s of %s: %v", id, trial, err))
 		}
@@ -129,9 +138,9 @@ func (j *Job) open(set Settings) (err error) {
 // to hide the time that it takes, not enough to fill the host with dying ones.
 const removals = 4
 
-func (a *App) newRunner(p providers.Provider, images *runner.Images, ev runner.Events, set Settings, log *slog.Logger, removed func(string, providers.ID, error)) *runner.Runner {
+func (a *App) newRunner(p providers.Provider, images *runner.Images, ev runner.Events, c runner.Credentials, log *slog.Logger, removed func(string, providers.ID, error)) *runner.Runner {
 	opt := runner.Options{
-		Provider: p, Images: images, Events: ev, Lookup: a.opt.Lookup,
+		Provider: p, Images: images, Events: ev, Credentials: c, Lookup: a.opt.Lookup,
 		Owner: a.owner.ID, Host: a.owner.Host, Logger: log, OnRemoved: removed, Removals: removals,
 	}
 	if dir, err := a.owner.Temp(); err == nil {
@@ -139,7 +148,6 @@ func (a *App) newRunner(p providers.Provider, images *runner.Images, ev runner.E
 	} else {
 		log.Warn("temporary files go to the system's directory", "error", err)
 	}
-	opt.Credentials = credentials{lookup: a.opt.Lookup, pass: set.PassCredentials}
 	return runner.New(opt)
 }
 
@@ -151,6 +159,7 @@ func (j *Job) Run(ctx context.Context) (Summary, error) {
 	}))
 	ctx, stop := j.watchOutages(ctx)
 	defer stop(nil)
+	j.models.stop = stop
 	locked := make(chan error, 1)
 	go func() { locked <- j.writeLock() }()
 	limits := j.app.Host.Providers[j.provider.Info().Name].Limits
@@ -160,7 +169,7 @@ func (j *Job) Run(ctx context.Context) (Summary, error) {
 	}, j.schedule())
 	j.runner.Wait()
 	err = errors.Join(err, <-locked)
-	if cause := context.Cause(ctx); errors.As(cause, new(*OutageError)) || errors.As(cause, new(*results.GoneError)) {
+	if cause := context.Cause(ctx); errors.As(cause, new(*OutageError)) || errors.As(cause, new(*results.GoneError)) || errors.As(cause, new(*BudgetError)) {
 		err = errors.Join(err, cause)
 	}
 	interrupted := ""
@@ -371,6 +380,9 @@ func (j *Job) close() error {
 	}
 	if j.Events != nil {
 		errs = append(errs, j.Events.Close())
+	}
+	if j.models != nil {
+		errs = append(errs, j.models.close())
 	}
 	if j.store != nil {
 		j.store.Close()

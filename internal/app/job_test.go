@@ -348,9 +348,9 @@ func TestCredentialsStayOnTheHost(t *testing.T) {
 	}{
 		{trials.PhaseAgentExecution, false, []string{"ANTHROPIC_API_KEY", "MY_KEY"}, "credential_withheld"},
 		{trials.PhaseAgentExecution, true, nil, "credential_passed"},
-		{trials.PhaseVerifier, false, nil, ""},
+		{trials.PhaseVerifier, false, nil, "credential_passed"},
 	} {
-		out, notes := credentials{lookup: lookup, pass: c.pass}.Guard(c.phase, env)
+		out, _, notes := (&models{lookup: lookup, set: Settings{PassCredentials: c.pass}}).Guard(c.phase, env)
 		var gone []string
 		for name := range env {
 			if _, ok := out[name]; !ok {
@@ -366,7 +366,7 @@ func TestCredentialsStayOnTheHost(t *testing.T) {
 				t.Errorf("%+v", n)
 			}
 		}
-		if (len(notes) == 2) != (c.code != "") {
+		if len(notes) != 2 {
 			t.Errorf("%d notes", len(notes))
 		}
 	}

@@ -62,7 +62,9 @@ func (a *App) RunTrial(ctx context.Context, cfg trials.TrialConfig, p providers.
 	if try.Source, err = t.source(); err != nil {
 		return nil, fmt.Errorf("trial %s: %w", cfg.TrialName, err)
 	}
-	r := a.newRunner(p, runner.NewImages(p, store, a.owner.Host), log, set, a.log, nil)
+	m := a.newModels(ctx, set, cfg.TrialName, try.ID, a.log, func(string) string { return files.Dir })
+	defer func() { err = errors.Join(err, m.close()) }()
+	r := a.newRunner(p, runner.NewImages(p, store, a.owner.Host), log, m, a.log, nil)
 	defer r.Wait()
 	return r.Run(ctx, try), nil
 }

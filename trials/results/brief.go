@@ -125,6 +125,7 @@ var extraParts = parts[trials.Extra]{
 	"wait_sec":           func(x *trials.Extra) any { return &x.WaitSec },
 	"snapshot_sec":       func(x *trials.Extra) any { return &x.SnapshotSec },
 	"snapshot_queue_sec": func(x *trials.Extra) any { return &x.SnapshotQueueSec },
+	"metered":            func(x *trials.Extra) any { return &x.Metered },
 	"task_digest":        func(x *trials.Extra) any { return &x.TaskDigest },
 }
 

@@ -55,17 +55,23 @@ func (x *run) runAgent(ctx context.Context) *trials.Failure {
 	x.res.AgentResult = &trials.AgentResult{}
 	f := x.phase(ctx, trials.PhaseAgentExecution, &x.res.AgentExecution, x.limits.Agent, func(ctx context.Context) error {
 		x.place.Deadline, _ = ctx.Deadline()
-		got, err := x.agent.Run(ctx, x.place)
-		if got != nil {
-			x.res.AgentResult = got
-		}
-		return err
+		return x.withModels(ctx, trials.PhaseAgentExecution, x.sandbox, func(a *agents.Access) error {
+			x.place.Access = a
+			if a != nil {
+				x.place.Env = mergeEnv(x.place.Env, a.Env())
+			}
+			got, err := x.agent.Run(ctx, x.place)
+			if got != nil {
+				x.res.AgentResult = got
+			}
+			return err
+		})
 	})
 	if exit := x.place.Exit; exit != nil {
 		exit.TimedOut = f != nil && f.Cause == trials.CauseTimeout
 		x.res.Harborgate.AgentExit = exit
 	}
-	return f
+	return x.orModels(f)
 }
 
 // collectAgentLogs brings /logs/agent to the trial's directory.

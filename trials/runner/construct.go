@@ -61,6 +61,8 @@ type environment struct {
 	agent    map[string]string
 	verifier map[string]string
 	solution map[string]string
+	// replaced are upstreams by the variables in which a credential was asked for.
+	replaced map[trials.Phase]map[string]string
 }
 
 // construct does all that needs no sandbox: whatever is wrong here concerns this
@@ -120,9 +122,9 @@ func Unsupported(p providers.Info, task *tasks.Task, cfg trials.TrialConfig) str
 	if len(c.ExtraAllowedHosts)+len(cfg.Agent.ExtraAllowedHosts)+len(cfg.Verifier.ExtraAllowedHosts) > 0 {
 		needs = append(needs, "an allow list (extra_allowed_hosts)")
 	}
-	if kind, err := agents.Find(cfg.Agent.AgentName()); err == nil && kind.Thinks {
+	if agents.Thinks(cfg.Agent) {
 		for _, n := range task.AgentNeeds() {
-			needs = append(needs, fmt.Sprintf("%s, which agent %s cannot use", n, kind.Name))
+			needs = append(needs, fmt.Sprintf("%s, which agent %s cannot use", n, cfg.Agent.AgentName()))
 		}
 	}
 	if c.OverrideGPUs != nil && *c.OverrideGPUs > 0 {
@@ -153,6 +155,9 @@ func (x *run) readEnvironment() error {
 	job := resolve(cfg.Environment.Env, "environment.env")
 	merged := mergeEnv(all, job)
 	merged = x.guard(trials.PhaseAgentExecution, merged)
+	if r := x.env.replaced[trials.PhaseAgentExecution]; r != nil { // all commands have the sandbox's environment
+		x.env.replaced[trials.PhaseVerifier] = maps.Clone(r)
+	}
 	x.env.public, x.env.secret = split(merged, task.Environment.Env, cfg.Environment.Env)
 	x.env.verifier = x.guard(trials.PhaseVerifier,
 		mergeEnv(resolve(task.Verifier.Env, "task.toml [verifier.env]"), resolve(cfg.Verifier.Env, "verifier.env")))
@@ -160,7 +165,7 @@ func (x *run) readEnvironment() error {
 		x.env.agent = x.guard(trials.PhaseAgentExecution, resolve(cfg.Agent.Env, "agent env"))
 	}
 	if x.t.Source == nil && cfg.Agent.AgentName() == "oracle" {
-		x.env.solution = resolve(task.Solution.Env, "task.toml [solution.env]")
+		x.env.solution = x.guard(trials.PhaseAgentExecution, resolve(task.Solution.Env, "task.toml [solution.env]"))
 	}
 	x.secrets = redact.New(secrets...)
 	x.t.Sink.Hide(secrets...)
@@ -184,9 +189,15 @@ func (x *run) guard(p trials.Phase, env map[string]string) map[string]string {
 	if x.r.opt.Credentials == nil {
 		return env
 	}
-	out, notes := x.r.opt.Credentials.Guard(p, env)
+	out, replaced, notes := x.r.opt.Credentials.Guard(p, env)
 	for _, n := range notes {
 		x.note(n.Code, n.Message)
+	}
+	if len(replaced) > 0 {
+		if x.env.replaced == nil {
+			x.env.replaced = map[trials.Phase]map[string]string{}
+		}
+		x.env.replaced[p] = mergeEnv(x.env.replaced[p], replaced)
 	}
 	return out
 }

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -67,14 +68,16 @@ func TestSecretsAreNeverInASpec(t *testing.T) {
 // guard withholds one variable from agents.
 type guard struct{}
 
-func (guard) Guard(p trials.Phase, env map[string]string) (map[string]string, []trials.Note) {
+func (guard) Guard(p trials.Phase, env map[string]string) (guarded, replaced map[string]string, notes []trials.Note) {
 	if _, ok := env["MODEL"]; !ok || p == trials.PhaseVerifier {
-		return env, nil
+		return env, nil, nil
 	}
 	out := mergeEnv(env)
 	delete(out, "MODEL")
-	return out, []trials.Note{{Code: "withheld", Message: "MODEL is withheld"}}
+	return out, nil, []trials.Note{{Code: "withheld", Message: "MODEL is withheld"}}
 }
+
+func (guard) Grant(context.Context, Want) (*Grant, error) { return nil, nil }
 
 func TestCredentialsAreWithheldFromAgents(t *testing.T) {
 	t.Parallel()

@@ -1,9 +1,13 @@
 package runner
 
 import (
+	"context"
 	"io"
 	"log/slog"
+	"net"
+	"time"
 
+	"harborgate/agents"
 	"harborgate/trials"
 )
 
@@ -55,9 +59,36 @@ type Events interface {
 	Emit(trials.Event)
 }
 
-// Credentials decides which values of an environment may enter a sandbox.
+// Credentials decides which values of an environment may enter a sandbox, and
+// gives phases their way to models.
 type Credentials interface {
-	// Guard returns env with every model credential replaced or withheld; notes
-	// say which. phase is that of the commands which get it.
-	Guard(phase trials.Phase, env map[string]string) (guarded map[string]string, notes []trials.Note)
+	// Guard returns env without model credentials. In the place of those that
+	// replaced names, by upstream, the phase gets a grant's token. notes say what
+	// was replaced, withheld or passed. phase is that of the commands which get env.
+	Guard(phase trials.Phase, env map[string]string) (guarded, replaced map[string]string, notes []trials.Note)
+	// Grant opens a way to models for a phase that is about to begin; nil when it
+	// needs none. An error means that it needs one that cannot be had.
+	Grant(ctx context.Context, w Want) (*Grant, error)
+}
+
+// Want is what a phase wants of models.
+type Want struct {
+	Trial    string
+	Try      int
+	Phase    trials.Phase
+	Model    string            // of the agent, as it was asked for; "" is none
+	Replaced map[string]string // upstreams by variables whose credential they stand for
+	Until    time.Time         // the phase's end at the latest
+}
+
+// Grant is a phase's way to models.
+type Grant struct {
+	// Handle answers a connection out of the sandbox.
+	Handle func(net.Conn)
+	// Access is what the sandbox needs to know when url leads to Handle.
+	Access func(url string) agents.Access
+	// End takes the grant back, with all that is open, and says what came of it.
+	// failure is not nil when models were out of reach in the end, or a budget used
+	// up. Call it once.
+	End func() (metered trials.Metered, failure *trials.Failure)
 }

@@ -173,6 +173,8 @@ type run struct {
 	verifierStatus  providers.ExitStatus
 	rewardRefused   string // why a reward file was not taken, as the end of a sentence
 
+	unreached *trials.Failure // models could not be reached in the phase that just ended
+
 	collected bool
 	artifacts []collectedArtifact
 	missing   missing

@@ -38,12 +38,16 @@ func (x *run) verify(ctx context.Context) *trials.Failure {
 	if f := x.stage(ctx, func(ctx context.Context) error { return x.stageTests(ctx, sandbox, bring) }); f != nil {
 		return f
 	}
-	return x.phase(ctx, trials.PhaseVerifier, &x.res.Verifier, x.limits.Verifier, func(ctx context.Context) error {
-		err := x.runTests(ctx, sandbox)
+	f := x.phase(ctx, trials.PhaseVerifier, &x.res.Verifier, x.limits.Verifier, func(ctx context.Context) error {
+		err := x.withModels(ctx, trials.PhaseVerifier, sandbox, func(a *agents.Access) error { return x.runTests(ctx, sandbox, a) })
 		got := x.fetchVerdict(ctx, sandbox)
 		// When it is not known how the tests ended, a missing reward is no wonder.
 		return cmp.Or(err, got)
 	})
+	if f = x.orModels(f); f != nil && f == x.unreached {
+		x.res.VerifierResult = nil // a judge that reached no model has not judged
+	}
+	return f
 }
 
 // stageLimit bounds each step around the verifier that is not its own.
@@ -99,7 +103,7 @@ func (x *run) cleanVerifierDirs(ctx context.Context, s providers.Sandbox, tests 
 // runTests runs the test script. Its exit code says nothing about the reward; it
 // is kept. What it leaves running dies with it, so that nothing rewrites a
 // reward afterwards.
-func (x *run) runTests(ctx context.Context, s providers.Sandbox) (err error) {
+func (x *run) runTests(ctx context.Context, s providers.Sandbox, a *agents.Access) (err error) {
 	args := []string{path.Join(testsDir, "test.sh")}
 	if script, ok := x.t.Task.TestScript(nil); ok {
 		if args, err = agents.ScriptArgs(path.Join(testsDir, filepath.Base(script)), script); err != nil {
@@ -110,8 +114,12 @@ func (x *run) runTests(ctx context.Context, s providers.Sandbox) (err error) {
 	if err != nil {
 		return err
 	}
+	env := mergeEnv(x.env.secret, x.env.verifier)
+	if a != nil {
+		env = mergeEnv(env, a.Env())
+	}
 	status, err := s.Exec(ctx, providers.Command{
-		Args: args, User: x.t.Task.Config.Verifier.User, SecretEnv: mergeEnv(x.env.secret, x.env.verifier),
+		Args: args, User: x.t.Task.Config.Verifier.User, SecretEnv: env,
 		Stdout: out, Stderr: out, KillLeftovers: true,
 	})
 	err = errors.Join(err, out.Close())

@@ -27,7 +27,7 @@ type Trial struct {
 	Doubts    []string // why it is suspect: the codes of its suspicions
 	Tries     int      // the last one and those that failed before it
 
-	Usage    trials.Usage
+	Usage    trials.Usage // as the auth proxy counted it; else what the agent claims
 	Phases   map[trials.Phase]time.Duration
 	Duration time.Duration
 	Waited   time.Duration // for a slot
@@ -95,6 +95,9 @@ func (t *Trial) extra(x *trials.Extra) {
 	}
 	if x.Failure != nil {
 		t.Blame = x.Failure.Blame
+	}
+	if m, ok := x.Metered[trials.PhaseAgentExecution]; ok {
+		t.Usage = m.Usage()
 	}
 }
 

@@ -1,0 +1,65 @@
+package agents
+
+import (
+	"maps"
+	"slices"
+)
+
+// Access is a phase's way to models: the auth proxy as the sandbox sees it, and a
+// token that is worth something only there, and only as long as the phase lasts.
+type Access struct {
+	URL       string // of the proxy, without a path
+	Token     string
+	Upstreams []Upstream // the one of the agent's model first
+}
+
+// Upstream is one model API behind the proxy.
+type Upstream struct {
+	Name    string
+	Dialect string // of the proxy: anthropic, openai, gemini, openrouter
+	// Keys are variables in which the key of this upstream was asked for, beside
+	// those of its dialect.
+	Keys []string
+}
+
+// dialect is how clients of a wire format find their API.
+type dialect struct {
+	version string   // what their base URLs end with
+	bases   []string // variables
+	keys    []string
+}
+
+// dialects holds what official client libraries, LiteLLM and agents read; where a
+// name is another's old one, both are set so that none of the host's can win.
+func dialects() map[string]dialect {
+	return map[string]dialect{
+		"anthropic":  {"", []string{"ANTHROPIC_BASE_URL", "ANTHROPIC_API_BASE"}, []string{"ANTHROPIC_API_KEY"}},
+		"openai":     {"/v1", []string{"OPENAI_BASE_URL", "OPENAI_API_BASE"}, []string{"OPENAI_API_KEY"}},
+		"gemini":     {"", []string{"GOOGLE_GEMINI_BASE_URL"}, []string{"GEMINI_API_KEY"}},
+		"openrouter": {"/v1", []string{"OPENROUTER_BASE_URL", "OPENROUTER_API_BASE"}, []string{"OPENROUTER_API_KEY"}},
+	}
+}
+
+// Base is the base URL that clients of the upstream's dialect want.
+func (a Access) Base(u Upstream) string { return a.URL + "/" + u.Name + dialects()[u.Dialect].version }
+
+// Env is the access as environment variables. Of two upstreams with one dialect
+// the first has the dialect's variables.
+func (a Access) Env() map[string]string {
+	out := map[string]string{}
+	for _, u := range slices.Backward(a.Upstreams) {
+		d := dialects()[u.Dialect]
+		for _, name := range d.bases {
+			out[name] = a.Base(u)
+		}
+		for _, name := range slices.Concat(d.keys, u.Keys) {
+			out[name] = a.Token
+		}
+	}
+	return out
+}
+
+// Variables are the names that Env of upstreams with these dialects sets.
+func Variables(upstreams []Upstream) []string {
+	return slices.Sorted(maps.Keys(Access{Upstreams: upstreams}.Env()))
+}

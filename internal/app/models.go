@@ -1,0 +1,321 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"harborgate/agents"
+	"harborgate/authproxy"
+	"harborgate/trials"
+	"harborgate/trials/runner"
+)
+
+// USD is an amount of money; its text is decimal dollars.
+type USD = authproxy.NanoUSD
+
+// proxy is the auth proxy of a job: in this process, or a service of this host.
+type proxy interface {
+	mint(ctx context.Context, s authproxy.GrantSpec) (token, id string, err error)
+	revoke(ctx context.Context, id string) (authproxy.Totals, error)
+	// handle answers connections of a grant that was minted for source.
+	handle(source string) func(net.Conn)
+	// holder is the upstream of which value is a key, where that can be known.
+	holder(value string) string
+	close() error
+}
+
+// upstream is one model API of the proxy.
+type upstream struct {
+	name, dialect string
+	keys          []string // variables of the host that hold its keys
+}
+
+// models gives the trials of a job their way to models, and keeps the keys to
+// them on the host. The proxy is opened when the first grant needs it, or by
+// prepare. Safe for concurrent use.
+type models struct {
+	upstreams []upstream
+	lookup    func(name string) (string, bool)
+	set       Settings
+	job       string // whom grants are counted on
+	log       *slog.Logger
+	// stop ends the job whose budget is used up; nil where there is no job.
+	stop context.CancelCauseFunc
+
+	connect func() (proxy, error)
+	mu      sync.Mutex // guards what follows
+	open    proxy
+	err     error
+}
+
+// proxy returns the open proxy; the first call opens it, for good or ill.
+func (m *models) proxy() (proxy, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.open == nil && m.err == nil {
+		m.open, m.err = m.connect()
+	}
+	return m.open, m.err
+}
+
+func (m *models) close() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.open == nil {
+		return nil
+	}
+	return m.open.close()
+}
+
+// serving is the upstream of a model as agents name it: "provider/model", where the
+// provider is an upstream's name or dialect. Without one, it is that of the only
+// upstream, or of the model's family. It returns the upstream's own name for the
+// model.
+func (m *models) serving(model string) (up upstream, name string, ok bool) {
+	if model == "" {
+		return upstream{}, "", false
+	}
+	provider, rest, split := strings.Cut(model, "/")
+	if split {
+		for _, is := range []func(upstream) bool{
+			func(u upstream) bool { return u.name == provider },
+			func(u upstream) bool { return u.dialect == provider },
+			func(u upstream) bool { return u.dialect == "gemini" && provider == "google" },
+		} {
+			if i := slices.IndexFunc(m.upstreams, is); i >= 0 {
+				return m.upstreams[i], rest, true
+			}
+		}
+		return upstream{}, "", false
+	}
+	if len(m.upstreams) == 1 {
+		return m.upstreams[0], model, true
+	}
+	i := slices.IndexFunc(m.upstreams, func(u upstream) bool { return u.dialect == family(model) })
+	if i < 0 {
+		return upstream{}, "", false
+	}
+	return m.upstreams[i], model, true
+}
+
+// family is the dialect in which a model is served by its maker.
+func family(model string) string {
+	for _, f := range []struct{ prefix, dialect string }{
+		{"claude", "anthropic"}, {"gpt", "openai"}, {"o1", "openai"}, {"o3", "openai"}, {"o4", "openai"},
+		{"codex", "openai"}, {"gemini", "gemini"},
+	} {
+		if strings.HasPrefix(model, f.prefix) {
+			return f.dialect
+		}
+	}
+	return ""
+}
+
+// Grant implements runner.Credentials.
+func (m *models) Grant(ctx context.Context, w runner.Want) (*runner.Grant, error) {
+	ups, spec := m.spec(w)
+	if len(ups) == 0 || m.set.PassCredentials {
+		return nil, nil
+	}
+	p, err := m.proxy()
+	if err != nil {
+		return nil, err
+	}
+	token, id, err := p.mint(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	return &runner.Grant{
+		Handle: p.handle(spec.Source),
+		Access: func(url string) agents.Access { return agents.Access{URL: url, Token: token, Upstreams: ups} },
+		End: func() (trials.Metered, *trials.Failure) {
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), revokeLimit)
+			defer cancel()
+			totals, err := p.revoke(ctx, id)
+			if err != nil {
+				m.log.Error("a grant could not be revoked, it ends by itself", "grant", id, "error", err)
+				return trials.Metered{Grant: id}, nil
+			}
+			return metered(id, totals), m.failure(w.Phase, totals.Last)
+		},
+	}, nil
+}
+
+const (
+	// revokeLimit bounds the end of a grant.
+	revokeLimit = 15 * time.Second
+	// grantMargin is what a grant holds longer than its phase, which ends it.
+	grantMargin = time.Minute
+)
+
+// spec is the grant for a phase, and the upstreams that it opens.
+func (m *models) spec(w runner.Want) ([]agents.Upstream, authproxy.GrantSpec) {
+	s := authproxy.GrantSpec{
+		Job: m.job, Trial: w.Trial, Phase: string(w.Phase), Expires: w.Until.Add(grantMargin),
+		Source: fmt.Sprintf("%s/%s/%d/%s", m.job, w.Trial, w.Try, w.Phase),
+		Trials: authproxy.Sum{Money: m.set.TrialBudget}, Jobs: authproxy.Sum{Money: m.set.Budget},
+	}
+	var ups []agents.Upstream
+	add := func(name string, key ...string) {
+		i := slices.IndexFunc(ups, func(u agents.Upstream) bool { return u.Name == name })
+		if i < 0 {
+			at := slices.IndexFunc(m.upstreams, func(u upstream) bool { return u.name == name })
+			ups, i = append(ups, agents.Upstream{Name: name, Dialect: m.upstreams[at].dialect}), len(ups)
+			s.Upstreams = append(s.Upstreams, name)
+		}
+		ups[i].Keys = append(ups[i].Keys, key...)
+	}
+	if up, name, ok := m.serving(w.Model); ok {
+		add(up.name)
+		if len(w.Replaced) == 0 { // the model that is measured, or a dated form of it
+			s.Models = []string{name, name + "-2*"}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(w.Replaced)) {
+		add(w.Replaced[name], name)
+	}
+	return ups, s
+}
+
+// BudgetError is why a job stopped whose money is used up.
+type BudgetError struct {
+	Name string // "job" or "day"
+	Why  string
+}
+
+func (e *BudgetError) Error() string {
+	next := "`harbor job resume` with a larger --budget-usd goes on with it"
+	if e.Name == "day" {
+		next = "`harbor job resume` goes on with it tomorrow (UTC), or with a larger budgets.day"
+	}
+	return fmt.Sprintf("the job was stopped: %s; %s", e.Why, next)
+}
+
+// failure is what the end of the last request means for the phase: models that were
+// out of reach cost the verdict, whatever the agent made of it. Of what came before,
+// agents recover.
+func (m *models) failure(p trials.Phase, last authproxy.Ending) *trials.Failure {
+	switch {
+	case last.Budget != "" && last.Refused == authproxy.Forbidden: // there is no price to count with
+		return trials.NewFailure(p, trials.CauseModels, "", last.Why)
+	case last.Budget == "job" || last.Budget == "day":
+		if m.stop != nil {
+			m.stop(&BudgetError{last.Budget, last.Why})
+		}
+		return trials.NewFailure(p, trials.CauseCancelled, "", last.Why)
+	case last.Budget != "":
+		return trials.NewFailure(p, trials.CauseBudget, "", last.Why)
+	case last.Refused == authproxy.KeyRefused:
+		return trials.NewFailure(p, trials.CauseModelKey, "", last.Why+": see `harbor auth check`")
+	case slices.Contains(authproxy.OwnTrouble(), last.Refused):
+		return trials.NewFailure(p, trials.CauseModels, "", last.Why)
+	case last.Refused == "" && (last.Status >= 500 || last.Status == 429):
+		return trials.NewFailure(p, trials.CauseModels, "", fmt.Sprintf("the last request for a model was answered with %d by the upstream", last.Status))
+	case slices.Contains([]authproxy.End{authproxy.Cut, authproxy.Truncated, authproxy.Idle, authproxy.Broken}, last.End):
+		return trials.NewFailure(p, trials.CauseModels, "", "the upstream's last answer broke off")
+	}
+	return nil
+}
+
+// metered puts the proxy's totals into the words of results.
+func metered(id string, t authproxy.Totals) trials.Metered {
+	out := trials.Metered{
+		Grant: id, Requests: t.Requests, Refused: t.Refused, Failed: t.Failed, Tokens: tokens(t.Usage),
+		CostUSD: dollars(t.Cost, t.Unpriced), Unpriced: t.Unpriced, Guessed: t.Guessed, WaitSec: t.Waited.Round(time.Millisecond).Seconds(),
+	}
+	for _, name := range slices.Sorted(maps.Keys(t.Models)) {
+		part := t.Models[name]
+		out.Models = append(out.Models, trials.MeteredPart{
+			Model: name, Requests: part.Requests, Tokens: tokens(part.Usage), CostUSD: dollars(part.Cost, part.Unpriced),
+		})
+	}
+	return out
+}
+
+func tokens(u authproxy.Usage) trials.Tokens {
+	return trials.Tokens{Input: u.Input, CacheRead: u.CacheRead, CacheWrite: u.CacheWrite + u.CacheWriteLong, Output: u.Output, Reasoning: u.Reasoning}
+}
+
+// dollars is nil when part of it is not known.
+func dollars(n USD, unpriced int64) *float64 {
+	if unpriced > 0 {
+		return nil
+	}
+	v := n.Dollars()
+	return &v
+}
+
+// newModels knows the upstreams of this host. job and id name who uses them.
+func (a *App) newModels(ctx context.Context, set Settings, job, id string, log *slog.Logger, trialDir func(string) string) *models {
+	m := &models{lookup: a.opt.Lookup, set: set, job: jobAccount(job, id), log: log}
+	c, err := ProxyConfig(a.Host, a.opt.Lookup)
+	m.err = err // of no concern to who wants no models
+	for _, name := range slices.Sorted(maps.Keys(c.Upstreams)) {
+		u := upstream{name: name, dialect: string(c.Upstreams[name].Dialect)}
+		for _, k := range c.Upstreams[name].Keys {
+			if variable, ok := strings.CutPrefix(string(k), "env:"); ok {
+				u.keys = append(u.keys, variable)
+			}
+		}
+		m.upstreams = append(m.upstreams, u)
+	}
+	ctx = context.WithoutCancel(ctx) // the proxy is opened by whoever comes first, for all
+	m.connect = func() (proxy, error) { return a.openLocal(ctx, id, log, trialDir) }
+	return m
+}
+
+// openModels opens the proxy at once where the plan wants models: what is wrong
+// with it is said before anything runs.
+func (j *Job) openModels(set Settings) error {
+	j.models = j.app.newModels(context.Background(), set, j.Plan.Config.JobName, j.Plan.ID, j.log, func(trial string) string {
+		return filepath.Join(j.Dir, trial)
+	})
+	if j.models.needed(j.Plan) {
+		if _, err := j.models.proxy(); err != nil {
+			return err
+		}
+	}
+	for _, a := range j.Plan.Config.Agents {
+		model := value(a.ModelName)
+		if _, _, ok := j.models.serving(model); model != "" && !ok && agents.Thinks(a) && !set.PassCredentials {
+			j.note("no_upstream", fmt.Sprintf("no upstream serves %s, its agent has no way to models: export the key of its provider, or add an upstream to config.yaml (see docs/auth-proxy.md)", model))
+		}
+	}
+	return nil
+}
+
+// over takes from what a job was told before what set does not say.
+func (s Settings) over(past *Past) Settings {
+	if past == nil || past.Result.Harborgate == nil || past.Result.Harborgate.Budgets == nil {
+		return s
+	}
+	was := past.Result.Harborgate.Budgets
+	for to, text := range map[*USD]string{&s.Budget: was.Job, &s.TrialBudget: was.Trial} {
+		if *to == 0 && text != "" {
+			_ = to.UnmarshalText([]byte(text)) // who edits it into nonsense has no budget of the job's
+		}
+	}
+	return s
+}
+
+func (s Settings) budgets() *trials.Budgets {
+	b := trials.Budgets{}
+	if s.Budget > 0 {
+		b.Job = s.Budget.String()
+	}
+	if s.TrialBudget > 0 {
+		b.Trial = s.TrialBudget.String()
+	}
+	if b == (trials.Budgets{}) {
+		return nil
+	}
+	return &b
+}

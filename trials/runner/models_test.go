@@ -1,0 +1,121 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"harborgate/agents"
+	"harborgate/trials"
+)
+
+// granting grants every phase, and answers "hi" to whoever asks.
+type granting struct {
+	guard
+	wants   []Want
+	ended   []trials.Phase
+	failure map[trials.Phase]*trials.Failure
+	err     error
+}
+
+func (g *granting) Grant(_ context.Context, w Want) (*Grant, error) {
+	g.wants = append(g.wants, w)
+	if g.err != nil {
+		return nil, g.err
+	}
+	return &Grant{
+		Handle: func(c net.Conn) {
+			defer c.Close()
+			_, _ = c.Read(make([]byte, 1024))
+			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 3\r\nConnection: close\r\n\r\nhi\n")
+		},
+		Access: func(url string) agents.Access {
+			return agents.Access{URL: url, Token: "hgt_token", Upstreams: []agents.Upstream{{Name: "up", Dialect: "openai"}}}
+		},
+		End: func() (trials.Metered, *trials.Failure) {
+			g.ended = append(g.ended, w.Phase)
+			return trials.Metered{Grant: "g", Requests: 1}, g.failure[w.Phase]
+		},
+	}, nil
+}
+
+func grantingRig(t *testing.T, agent, tests string) (*rig, *granting) {
+	r := newRig(t, map[string]string{"tests/test.sh": "#!/bin/sh\n" + tests + "\n"}).command(agent)
+	model := "openai/m"
+	r.try.Config.Agent.ModelName = &model
+	g := &granting{failure: map[trials.Phase]*trials.Failure{}}
+	r.options = func(o *Options) { o.Credentials = g }
+	return r, g
+}
+
+const askProxy = `[ "$(curl -sf $OPENAI_BASE_URL/x)" = hi ] || exit 9; echo "$OPENAI_API_KEY"`
+
+func TestPhasesHaveTheirOwnWayToModels(t *testing.T) {
+	t.Parallel()
+	r, g := grantingRig(t, askProxy, askProxy+"; echo 1 > /logs/verifier/reward.txt")
+	res := r.run(t.Context())
+	want(t, res, "1.0", "")
+	if len(g.wants) != 2 || g.wants[0].Model != "openai/m" || g.wants[1].Model != "" || len(g.ended) != 2 {
+		t.Errorf("wanted %+v, ended %v", g.wants, g.ended)
+	}
+	if left := time.Until(g.wants[0].Until); left <= 0 || left > time.Minute {
+		t.Errorf("the agent's grant ends in %s, its phase in a minute", left)
+	}
+	if res.Harborgate.Metered[trials.PhaseVerifier].Requests != 1 {
+		t.Errorf("metered %+v", res.Harborgate.Metered)
+	}
+	for _, name := range []string{"agent/command.txt", "verifier/test-stdout.txt"} {
+		if strings.Contains(r.file(name), "hgt_token") {
+			t.Errorf("the token is in %s", name)
+		}
+	}
+}
+
+func TestModelsOutOfReachDecideAboutTheTry(t *testing.T) {
+	t.Parallel()
+	down := func(p trials.Phase) *trials.Failure { return trials.NewFailure(p, trials.CauseModels, "", "down") }
+	for name, c := range map[string]struct {
+		agent string
+		phase trials.Phase
+	}{
+		"the agent ended well":         {"true", trials.PhaseAgentExecution},
+		"the agent failed":             {"exit 3", trials.PhaseAgentExecution},
+		"the verifier graded with 0":   {"true", trials.PhaseVerifier},
+		"the verifier wrote no reward": {"touch /app/none", trials.PhaseVerifier},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r, g := grantingRig(t, c.agent, "[ -e /app/none ] || echo 0 > /logs/verifier/reward.txt")
+			g.failure[c.phase] = down(c.phase)
+			res := r.run(t.Context())
+			want(t, res, "null", trials.ExcModels)
+			if res.Harborgate.Failure.Blame != trials.BlameInfrastructure || !res.ExceptionInfo.Policy.ShouldRetry {
+				t.Errorf("%+v", res.Harborgate.Failure)
+			}
+		})
+	}
+}
+
+// An agent that waited for models until its time was over did not use it.
+func TestTimeoutWithoutModelsIsNotTheAgents(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		r, g := grantingRig(t, "sleep 600", "echo 0 > /logs/verifier/reward.txt")
+		g.failure[trials.PhaseAgentExecution] = trials.NewFailure(trials.PhaseAgentExecution, trials.CauseModels, "", "down")
+		want(t, r.run(t.Context()), "null", trials.ExcModels)
+	})
+}
+
+func TestGrantThatCannotBeHad(t *testing.T) {
+	t.Parallel()
+	r, g := grantingRig(t, "true", "echo 1 > /logs/verifier/reward.txt")
+	g.err = errors.New("upstreams.up: the key is not there")
+	res := r.run(t.Context())
+	want(t, res, "null", trials.ExcModels)
+	if !strings.Contains(res.ExceptionInfo.Message, "the key is not there") {
+		t.Errorf("%+v", res.ExceptionInfo)
+	}
+}
