@@ -35,7 +35,7 @@ demo: build ## Run every example task with its own solution and check the outcom
 test: build ## Format, vet, lint, and all tests with the race detector (at most 30 minutes)
 	@scripts/engine.sh
 	@scripts/base-image.sh
-	@$(MAKE) fmt-check vet lint race
+	@$(MAKE) fmt-check vet lint race fuzz-proxy
 
 .PHONY: test-full
 test-full: export HARBOR_TEST_FULL = 1
@@ -67,6 +67,11 @@ fmt-check: go
 fuzz: go ## Fuzz every target for FUZZTIME each
 	@FUZZTIME=$(FUZZTIME) scripts/fuzz.sh
 
+.PHONY: fuzz-proxy
+fuzz-proxy: export FUZZTIME = 30s
+fuzz-proxy: go ## Fuzz what reads the bytes of hostile clients of the auth proxy, half a minute each
+	@scripts/fuzz.sh authproxy
+
 .PHONY: bench
 bench: build ## Measure against the goals; fails when one is missed
 	go run ./internal/bench
@@ -80,6 +85,7 @@ bench-proxy: build ## Measure the auth proxy beside nginx; fails when a goal is 
 .PHONY: soak
 soak: build ## Run many trials through faults and kills and look for leaks (HARBOR_SOAK_SEED repeats one)
 	HARBOR_SOAK=1 go test -timeout 0 -count 1 -run 'Soak|Kill' -v ./e2e
+	FUZZTIME=10m scripts/fuzz.sh authproxy
 
 ##@ Work
 

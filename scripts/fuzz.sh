@@ -1,18 +1,33 @@
 #!/usr/bin/env bash
-# Fuzzes every target of the repository, one after the other, for $FUZZTIME each.
+# Fuzzes targets for $FUZZTIME each, as many side by side as there are processors.
 # A crash is kept by go under testdata/fuzz of its package: commit it as a seed.
+#
+#   fuzz.sh             every target of the repository
+#   fuzz.sh DIR…        those below these directories
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 time=${FUZZTIME:-20s}
-failed=()
-while IFS=: read -r file target; do
-  package=./$(dirname "$file")
-  echo "fuzz: $target of $package for $time" >&2
-  go test -run '^$' -fuzz "^$target\$" -fuzztime "$time" -fuzzminimizetime 10x "$package" || failed+=("$package $target")
-done < <(grep -rhoHE --include='*_test.go' --exclude-dir=testdata '^func Fuzz\w+' . | sed 's|^\./||; s|:func |:|' | sort)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
 
-if ((${#failed[@]})); then
-  printf 'fuzz: failed: %s\n' "${failed[@]}" >&2
-  exit 1
-fi
+# fuzz_one runs one target and leaves its output where it failed.
+fuzz_one() { # file:target
+  local package=./$(dirname "${1%%:*}") target=${1##*:}
+  echo "fuzz: $target of $package for $time" >&2
+  go test -run '^$' -fuzz "^$target\$" -fuzztime "$time" -fuzzminimizetime 10x -parallel 1 "$package" >"$work/$target" 2>&1 ||
+    { mv "$work/$target" "$work/failed $target of ${package//\//.}"; return 0; }
+}
+export -f fuzz_one
+export time work
+
+grep -rhoHE --include='*_test.go' --exclude-dir=testdata '^func Fuzz\w+' "${@:-.}" | sed 's|^\./||; s|:func |:|' | sort |
+  xargs -P "$(nproc)" -I{} bash -c 'set -euo pipefail; fuzz_one "$1"' _ {}
+
+shopt -s nullglob
+failed=("$work"/failed*)
+for f in "${failed[@]}"; do
+  echo "fuzz: ${f##*/}" >&2
+  tail -n 60 "$f" >&2
+done
+((${#failed[@]} == 0))

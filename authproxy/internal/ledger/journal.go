@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -23,20 +24,30 @@ type entry struct {
 	Account  string   `json:"a,omitempty"`
 	Accounts []string `json:"as,omitempty"`
 	Sum      Sum      `json:"n"`
+	Used     int64    `json:"t,omitempty"` // Unix time of an account's last change
 }
 
-// journal is a file of entries that only grows. A line is with the kernel when
+// journal is a file of entries that grows until it is rewritten. A line is with the kernel when
 // write returns, so it outlives the process; sync, behind it and for many lines at
 // once, makes it outlive the host. The nil journal keeps nothing.
 type journal struct {
-	file *os.File
+	path string
 	lock *flock.Flock
+	size int64 // of what was written since it was rewritten
+	most int64 // before it is rewritten again
+
+	mu   sync.Mutex // held while file changes
+	file *os.File
 	wake chan struct{} // something is to be synced
 	done chan struct{} // the syncing goroutine has ended
 }
 
 // fileMode is that of all that the ledger writes.
 const fileMode = 0o600
+
+// rewriteAt is how many bytes of entries are gathered before the journal is
+// rewritten.
+const rewriteAt = 16 << 20
 
 // Open returns a ledger that goes on from the journal at path, which may not exist
 // yet. Only one process can have it. What was reserved and never settled counts as
@@ -61,12 +72,12 @@ func Open(path string) (*Ledger, error) {
 		_ = lock.Unlock()
 		return nil, err
 	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, fileMode)
-	if err != nil {
+	j := &journal{path: path, lock: lock, most: rewriteAt, wake: make(chan struct{}, 1), done: make(chan struct{})}
+	if err := j.open(); err != nil {
 		_ = lock.Unlock()
-		return nil, fmt.Errorf("open ledger: %w", err)
+		return nil, err
 	}
-	l.journal = &journal{file: f, lock: lock, wake: make(chan struct{}, 1), done: make(chan struct{})}
+	l.journal = j
 	go l.journal.sync()
 	return l, nil
 }
@@ -118,6 +129,9 @@ func (l *Ledger) replay(open map[uint64]entry, e entry) {
 	switch {
 	case e.Account != "":
 		l.spend([]string{e.Account}, e.Sum)
+		if e.Used != 0 {
+			l.accounts[e.Account].used = time.Unix(e.Used, 0)
+		}
 	case e.Reserve != 0:
 		open[e.Reserve] = e
 	default:
@@ -133,17 +147,58 @@ func (l *Ledger) spend(accounts []string, sum Sum) {
 	}
 }
 
-// rewrite leaves one line for each account.
+// rewrite leaves one line for each account that is not forgotten, and one for each
+// open reservation.
 func (l *Ledger) rewrite(path string) error {
+	for name, a := range l.accounts {
+		if a.Reserved.IsZero() && time.Since(a.used) > forgotten {
+			delete(l.accounts, name)
+		}
+	}
 	return atomicfile.WriteFrom(path, fileMode, func(w io.Writer) error {
 		enc := json.NewEncoder(w)
-		for name, b := range l.accounts {
-			if err := enc.Encode(entry{Account: name, Sum: b.Spent}); err != nil {
+		for name, a := range l.accounts {
+			if err := enc.Encode(entry{Account: name, Sum: a.Spent, Used: a.used.Unix()}); err != nil {
+				return err
+			}
+		}
+		for _, e := range l.open {
+			if err := enc.Encode(e); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
+}
+
+// compact rewrites the journal when it has grown. When that fails, the old one
+// stays in use, and grows as much again before the next try.
+func (l *Ledger) compact() error {
+	j := l.journal
+	if j == nil || j.size < j.most {
+		return nil
+	}
+	j.size = 0
+	if err := l.rewrite(j.path); err != nil {
+		return fmt.Errorf("rewrite the ledger: %w", err)
+	}
+	return j.open()
+}
+
+// open goes on in the file at path.
+func (j *journal) open() error {
+	f, err := os.OpenFile(j.path, os.O_WRONLY|os.O_APPEND, fileMode)
+	if err != nil {
+		return fmt.Errorf("open ledger: %w", err)
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	old := j.file
+	j.file = f
+	if old != nil {
+		_ = old.Close() // the new one holds all that it held
+	}
+	return nil
 }
 
 // write appends an entry.
@@ -155,7 +210,9 @@ func (j *journal) write(e entry) error {
 	if err != nil {
 		return err
 	}
-	if _, err := j.file.Write(append(line, '\n')); err != nil {
+	n, err := j.file.Write(append(line, '\n'))
+	j.size += int64(n)
+	if err != nil {
 		return err
 	}
 	select {
@@ -172,7 +229,10 @@ const syncPause = 20 * time.Millisecond
 func (j *journal) sync() {
 	defer close(j.done)
 	for range j.wake {
-		_ = j.file.Sync() // a host that dies now loses the last lines; close reports it
+		j.mu.Lock()
+		f := j.file
+		j.mu.Unlock()
+		_ = f.Sync() // a host that dies now loses the last lines; close reports it
 		<-time.After(syncPause)
 	}
 }

@@ -3,9 +3,8 @@ package ledger
 import (
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"sync"
+	"time"
 )
 
 // Sum is what is counted. A zero field of a cap is no limit.
@@ -64,16 +63,27 @@ var ErrClosed = errors.New("the ledger is closed")
 // not settled by then counts as spent in full. It is safe for concurrent use.
 type Ledger struct {
 	mu       sync.Mutex
-	accounts map[string]*Balance
-	journal  *journal // nil keeps nothing
+	accounts map[string]*account
+	open     map[uint64]entry // reserved and not settled
+	journal  *journal         // nil keeps nothing
 	next     uint64
 	closed   bool
 	settled  chan struct{} // closed by the next settlement
 }
 
+// account is a balance with the time of its last change.
+type account struct {
+	Balance
+	used time.Time
+}
+
+// forgotten is how long nobody has charged an account that is dropped when the
+// journal is rewritten. No grant lives as long, and no day's budget does.
+const forgotten = 40 * 24 * time.Hour
+
 // New returns a ledger that forgets everything with the process.
 func New() *Ledger {
-	return &Ledger{accounts: map[string]*Balance{}, settled: make(chan struct{})}
+	return &Ledger{accounts: map[string]*account{}, open: map[uint64]entry{}, settled: make(chan struct{})}
 }
 
 // Reservation is what one request may come to. Settle it once.
@@ -95,20 +105,22 @@ func (l *Ledger) Reserve(charges []Charge, sum Sum) (*Reservation, error) {
 	}
 	r := &Reservation{ledger: l, sum: sum}
 	for _, c := range charges {
-		b := l.accounts[c.Account]
-		if b == nil {
-			b = &Balance{}
+		var b Balance
+		if a := l.accounts[c.Account]; a != nil {
+			b = a.Balance
 		}
-		if err := c.holds(*b, sum); err != nil {
+		if err := c.holds(b, sum); err != nil {
 			return nil, err
 		}
 		r.accounts = append(r.accounts, c.Account)
 	}
 	l.next++
 	r.id = l.next
-	if err := l.journal.write(entry{Reserve: r.id, Accounts: r.accounts, Sum: sum}); err != nil {
+	e := entry{Reserve: r.id, Accounts: r.accounts, Sum: sum}
+	if err := l.journal.write(e); err != nil {
 		return nil, fmt.Errorf("write the ledger: %w", err)
 	}
+	l.open[r.id] = e
 	for _, a := range r.accounts {
 		b := l.account(a)
 		b.Reserved = b.Reserved.plus(sum)
@@ -116,13 +128,15 @@ func (l *Ledger) Reserve(charges []Charge, sum Sum) (*Reservation, error) {
 	return r, nil
 }
 
-func (l *Ledger) account(name string) *Balance {
-	b := l.accounts[name]
-	if b == nil {
-		b = &Balance{}
-		l.accounts[name] = b
+// account returns an account that changes now.
+func (l *Ledger) account(name string) *account {
+	a := l.accounts[name]
+	if a == nil {
+		a = &account{}
+		l.accounts[name] = a
 	}
-	return b
+	a.used = time.Now()
+	return a
 }
 
 // holds reports whether the charge's cap allows sum beside what the account holds.
@@ -168,6 +182,7 @@ func (l *Ledger) settle(r *Reservation, spent Sum) error {
 		b.Reserved = b.Reserved.minus(r.sum)
 		b.Spent = b.Spent.plus(spent)
 	}
+	delete(l.open, r.id)
 	close(l.settled)
 	l.settled = make(chan struct{})
 	if l.closed {
@@ -176,15 +191,15 @@ func (l *Ledger) settle(r *Reservation, spent Sum) error {
 	if err := l.journal.write(entry{Settle: r.id, Sum: spent}); err != nil {
 		return fmt.Errorf("write the ledger: %w", err)
 	}
-	return nil
+	return l.compact()
 }
 
 // Balance returns what an account has come to.
 func (l *Ledger) Balance(account string) Balance {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if b := l.accounts[account]; b != nil {
-		return *b
+	if a := l.accounts[account]; a != nil {
+		return a.Balance
 	}
 	return Balance{}
 }
@@ -194,23 +209,10 @@ func (l *Ledger) Balances() map[string]Balance {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	out := make(map[string]Balance, len(l.accounts))
-	for name, b := range l.accounts {
-		out[name] = *b
+	for name, a := range l.accounts {
+		out[name] = a.Balance
 	}
 	return out
-}
-
-// Forget drops accounts of a kind that nobody charges any more, at the next start
-// from the journal as well. keep says which stay.
-func (l *Ledger) Forget(keep func(account string) bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	names := slices.Collect(maps.Keys(l.accounts))
-	for _, name := range names {
-		if l.accounts[name].Reserved.IsZero() && !keep(name) {
-			delete(l.accounts, name)
-		}
-	}
 }
 
 // Close writes the journal out and lets go of it. Open reservations count as spent

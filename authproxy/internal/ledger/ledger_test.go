@@ -2,12 +2,14 @@ package ledger
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -221,6 +223,79 @@ func TestBudgetsSurviveRestarts(t *testing.T) {
 		if err := l.Close(); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// What a service runs for long does not grow with what it has served, and holds
+// what is open when it is rewritten.
+func TestJournalIsRewrittenWhileItIsUsed(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "ledger.jsonl")
+	l, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.journal.most = 2000
+	charges := []Charge{{"trial/t", "trial", Sum{}}, {"job/j", "job", Sum{}}}
+	if _, err := l.Reserve(charges, Sum{Money: 5 * USD, Requests: 1}); err != nil { // open all the time
+		t.Fatal(err)
+	}
+	const n = 500
+	for range n {
+		r, err := l.Reserve(charges, Sum{Money: USD, Requests: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Settle(Sum{Money: USD, Requests: 1}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fi, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if fi.Size() > 3000 {
+		t.Errorf("%d bytes for two accounts", fi.Size())
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if l, err = Open(path); err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	for _, c := range charges {
+		if got := l.Balance(c.Account); got.Spent != (Sum{Money: (n + 5) * USD, Requests: n + 1}) {
+			t.Errorf("%s: %+v", c.Account, got)
+		}
+	}
+}
+
+func TestAccountsThatNobodyUsesAreForgotten(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "ledger.jsonl")
+	lines := fmt.Sprintf(`{"a":"day/old","n":{"usd":1},"t":%d}
+{"a":"job/recent","n":{"usd":2},"t":%d}
+{"a":"job/of an earlier version","n":{"usd":3}}
+`, time.Now().Add(-forgotten-time.Hour).Unix(), time.Now().Add(-forgotten+time.Hour).Unix())
+	if err := os.WriteFile(path, []byte(lines), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	got := l.Balances()
+	if len(got) != 2 || got["job/recent"].Spent.Money != 2*USD || got["job/of an earlier version"].Spent.Money != 3*USD {
+		t.Errorf("%+v", got)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(string(text), "day/old") {
+		t.Errorf("the journal still holds it: %s", text)
 	}
 }
 
