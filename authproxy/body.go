@@ -112,6 +112,10 @@ func (x *exchange) read() error {
 	_ = x.rc.SetReadDeadline(time.Time{})
 	x.body, x.taken = x.held.text, true
 	x.rec.BytesIn = int64(len(x.body))
+	if x.grant.spec.Bodies && x.p.opts.Transcripts != nil {
+		x.said = &said{}
+		x.said.asked(x.body)
+	}
 	return nil
 }
 

@@ -70,6 +70,7 @@ type exchange struct {
 	ctx        context.Context //nolint:containedctx // ends with client, grant or proxy
 	cancel     context.CancelCauseFunc
 
+	said       *said // nil unless the grant wants it kept
 	held       *body
 	body       []byte // of held, or made from it; nil once an answer is there
 	taken      bool   // the body was read to its end
@@ -174,6 +175,7 @@ func (x *exchange) answer(status int, header http.Header, body []byte) {
 	x.patience()
 	x.w.WriteHeader(status)
 	n, err := x.w.Write(body)
+	x.said.answered(body)
 	x.rec.BytesOut += int64(n)
 	if err != nil {
 		x.rec.End = ClientGone
@@ -198,6 +200,7 @@ func (x *exchange) finally(f func()) { x.ends = append(x.ends, f) }
 // request.
 func (x *exchange) finish() {
 	x.settle()
+	x.transcript()
 	for i := len(x.ends) - 1; i >= 0; i-- {
 		x.ends[i]()
 	}

@@ -31,6 +31,7 @@ type GrantSpec struct {
 	// the address of a TCP peer. Empty is anywhere.
 	Source     string `json:"source,omitempty"`
 	Concurrent int    `json:"concurrent,omitempty"` // requests at once; 0 is no limit
+	Bodies     bool   `json:"bodies,omitempty"`     // what is said is kept, see Options.Transcripts
 	Budget     Sum    `json:"budget"`               // of this grant
 	Trials     Sum    `json:"trial_budget"`         // of all grants of the trial
 	Jobs       Sum    `json:"job_budget"`           // of all grants of the job

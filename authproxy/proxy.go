@@ -38,6 +38,9 @@ type Options struct {
 	Audit   Audit          // may be nil
 	Metrics Metrics        // may be nil
 	Roots   *x509.CertPool // of the certificates of upstreams; the system's when nil
+	// Transcripts gets what grants with Bodies ask and are answered. May be nil:
+	// then nothing is kept.
+	Transcripts Transcripts
 	// Bodies is how many bytes of request bodies are held at once; 256 MiB unless
 	// given.
 	Bodies int64

@@ -63,7 +63,8 @@ const (
 )
 
 // Audit takes one record of each request, whatever became of it. It is called from
-// many goroutines, after the answer.
+// many goroutines, after the answer. A record names its job and trial, so an Audit
+// that wants a copy for each trial only has to look there.
 type Audit interface {
 	Record(Record) error
 }
@@ -76,7 +77,7 @@ type Metrics interface {
 	Streams(upstream string, change int)
 }
 
-// AuditLog is an Audit that writes lines of JSON to a file, and sets it aside when
+// AuditLog is an Audit, and a Transcripts, that writes lines of JSON to a file, and sets it aside when
 // it has grown. It is safe for concurrent use.
 type AuditLog struct {
 	mu   sync.Mutex
@@ -118,8 +119,10 @@ func (l *AuditLog) open() error {
 }
 
 // Record writes one line.
-func (l *AuditLog) Record(r Record) error {
-	line, err := json.Marshal(r)
+func (l *AuditLog) Record(r Record) error { return l.write(r) }
+
+func (l *AuditLog) write(v any) error {
+	line, err := json.Marshal(v)
 	if err != nil {
 		return fmt.Errorf("write audit log: %w", err)
 	}

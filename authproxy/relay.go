@@ -202,6 +202,7 @@ func (s *stream) send(p []byte) {
 	}
 	s.x.patience()
 	n, err := s.x.w.Write(p)
+	s.x.said.answered(p[:n])
 	s.x.rec.BytesOut += int64(n)
 	s.err = err
 }
