@@ -243,7 +243,7 @@ func TestAttack20RateLimitHeaders(t *testing.T) {
 	}
 }
 
-func TestExhaustedLimits(t *testing.T) {
+func TestRow32ExhaustedLimits(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for _, c := range []struct {
