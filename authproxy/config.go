@@ -57,9 +57,9 @@ type Config struct {
 
 // Budgets are those of grants that state none, and of a day (UTC) over all grants.
 type Budgets struct {
-	Job   NanoUSD `yaml:"job"`
-	Trial NanoUSD `yaml:"trial"`
-	Day   NanoUSD `yaml:"day"`
+	Job   NanoUSD `yaml:"job" json:"job,omitempty"`
+	Trial NanoUSD `yaml:"trial" json:"trial,omitempty"`
+	Day   NanoUSD `yaml:"day" json:"day,omitempty"`
 }
 
 // Upstream is one model API. Its name is the first part of the path under which
@@ -90,11 +90,11 @@ type Upstream struct {
 
 // Limits are how much of an upstream, or of a key, is used. Zero is no limit.
 type Limits struct {
-	Requests   int           `yaml:"requests_per_minute"`
-	Input      int64         `yaml:"input_tokens_per_minute"`
-	Output     int64         `yaml:"output_tokens_per_minute"`
-	Concurrent int           `yaml:"concurrent"`
-	MaxWait    time.Duration `yaml:"max_wait"` // in the queue; then the client is asked to come again
+	Requests   int           `yaml:"requests_per_minute" json:"requests_per_minute,omitempty"`
+	Input      int64         `yaml:"input_tokens_per_minute" json:"input_tokens_per_minute,omitempty"`
+	Output     int64         `yaml:"output_tokens_per_minute" json:"output_tokens_per_minute,omitempty"`
+	Concurrent int           `yaml:"concurrent" json:"concurrent,omitempty"`
+	MaxWait    time.Duration `yaml:"max_wait" json:"max_wait_ns"` // in the queue; then the client is asked to come again
 }
 
 func (l Limits) gate() gate.Limits {

@@ -196,7 +196,7 @@ func (x *exchange) judgeError(k *key, resp *http.Response, body []byte) (verdict
 	after, stated := wire.RetryAfter(resp.Header, body, now)
 	switch status := resp.StatusCode; {
 	case x.keyRefused(status, body):
-		k.rest(now.Add(restRefused), true)
+		k.refuse(now.Add(restRefused), status)
 		x.p.opts.Log.Error("the provider refuses a key", "upstream", x.up.name, "key", k.ref.String(), "status", status)
 		return another, refusal(wire.KeyRefused, "the provider refuses the keys of upstream "+x.up.name)
 	case status == http.StatusForbidden: // the account may not; the client could be the cause

@@ -17,6 +17,7 @@ type key struct {
 	mu      sync.Mutex
 	until   time.Time // resting before it
 	refused bool      // rests because the provider refused it
+	status  int       // with which it did
 	served  int64
 }
 
@@ -40,6 +41,14 @@ func (k *key) rest(t time.Time, refused bool) {
 	}
 }
 
+// refuse lets nobody use the key before t, because the provider refused it.
+func (k *key) refuse(t time.Time, status int) {
+	k.rest(t, true)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.status = status
+}
+
 func (k *key) worked() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -53,15 +62,20 @@ type KeyHealth struct {
 	Served  int64      `json:"served"`
 	Resting time.Time  `json:"resting,omitzero"`
 	Refused bool       `json:"refused,omitempty"`
+	Status  int        `json:"status,omitempty"` // with which the provider refused it
 	Gate    gate.State `json:"gate"`
 }
 
 func (k *key) health(now time.Time) KeyHealth {
 	until, refused := k.rests(now)
 	k.mu.Lock()
-	served := k.served
+	served, status := k.served, k.status
 	k.mu.Unlock()
-	return KeyHealth{Ref: k.ref.String(), Served: served, Resting: until, Refused: refused, Gate: k.gate.State()}
+	h := KeyHealth{Ref: k.ref.String(), Served: served, Resting: until, Refused: refused, Gate: k.gate.State()}
+	if refused {
+		h.Status = status
+	}
+	return h
 }
 
 // pool are the keys of one upstream.

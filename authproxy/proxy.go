@@ -256,6 +256,7 @@ type Status struct {
 	Grants    []GrantStatus             `json:"grants"`
 	Streams   []Stream                  `json:"streams"`
 	Accounts  map[string]ledger.Balance `json:"accounts"`
+	Budgets   Budgets                   `json:"budgets"`
 }
 
 // Status returns what the proxy is doing.
@@ -263,7 +264,7 @@ func (p *Proxy) Status() Status {
 	now := time.Now()
 	s := Status{Draining: p.draining.Load(), Listen: p.listening(), Accounts: p.ledger.Balances(), Streams: p.streams()}
 	if t := p.table.Load(); t != nil {
-		s.Ready = !s.Draining
+		s.Ready, s.Budgets = !s.Draining, t.budgets
 		for _, u := range t.upstreams {
 			s.Upstreams = append(s.Upstreams, u.status(now))
 		}

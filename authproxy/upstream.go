@@ -176,12 +176,16 @@ type UpstreamStatus struct {
 	Name    string      `json:"name"`
 	Dialect string      `json:"dialect"`
 	Base    string      `json:"base_url"`
+	Models  []string    `json:"models,omitempty"` // as configured; none is all
+	Limits  Limits      `json:"limits"`
 	Gate    gate.State  `json:"gate"`
 	Keys    []KeyHealth `json:"keys"`
 }
 
 func (u *upstream) status(now time.Time) UpstreamStatus {
-	s := UpstreamStatus{Name: u.name, Dialect: string(u.conf.Dialect), Base: u.base.String(), Gate: u.gate.State()}
+	s := UpstreamStatus{
+		Name: u.name, Dialect: string(u.conf.Dialect), Base: u.base.String(), Models: u.conf.Models, Limits: u.conf.Limits, Gate: u.gate.State(),
+	}
 	for _, k := range u.pool.keys {
 		s.Keys = append(s.Keys, k.health(now))
 	}
