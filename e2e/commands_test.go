@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -236,8 +237,7 @@ func canary(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 1 {
 		ts.Fatalf("usage: canary KEY [SKIP…]")
 	}
-	key := args[0]
-	forms := []string{key, base64.StdEncoding.EncodeToString([]byte(key)), url.QueryEscape(key)}
+	forms := formsOf(args[0])
 	err := filepath.WalkDir(ts.Getenv("WORK"), func(path string, d os.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() {
 			return err
@@ -259,6 +259,20 @@ func canary(ts *testscript.TestScript, neg bool, args []string) {
 		return nil
 	})
 	ts.Check(err)
+}
+
+// formsOf are what a key looks like where it should not be: plain, its halves,
+// escaped, in hex, and in base64 as a part of any text.
+func formsOf(key string) []string {
+	half := len(key) / 2
+	forms := []string{key, key[:half], key[half:], url.QueryEscape(key), hex.EncodeToString([]byte(key))}
+	for _, before := range []string{"", "x", "xx"} {
+		for _, enc := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
+			text := enc.EncodeToString([]byte(before + key))
+			forms = append(forms, text[(len(before)*8+5)/6:len(text)-1]) // what depends on the key alone
+		}
+	}
+	return forms
 }
 
 func signalJob(ts *testscript.TestScript, neg bool, args []string) {

@@ -20,7 +20,8 @@
 //	engine …                puts a proxy before the engine and controls it, see proxy_test.go
 //	watch JOB, unwatch JOB  reads a job all the time; its numbers must always add up
 //	golden CASE DIR         DIR must look like Harbor's output in testdata/harbor-0.26/CASE
-//	canary KEY              KEY is nowhere in the scenario's directory, plain or encoded
+//	model ARG…              starts the mock model API; $MODEL_URL is where it is
+//	canary KEY              KEY is nowhere in the scenario's directory, plain, halved or encoded
 package e2e
 
 import (
@@ -88,7 +89,7 @@ func scenarios(dir string) testscript.Params {
 		Setup:               setUp,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"await": await, "bytes": size, "canary": canary, "code": code, "golden": golden, "has": has, "jq": jq,
-			"memory": memory, "sandboxes": sandboxes, "signal": signalJob, "task": completeTask,
+			"memory": memory, "model": model, "sandboxes": sandboxes, "signal": signalJob, "task": completeTask,
 			"engine": engine, "within": within, "watch": watch, "unwatch": unwatch,
 		},
 	}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"hash"
 	"io"
 	"net"
 	"net/http"
@@ -108,6 +109,7 @@ type served struct {
 	Usage      usage        `json:"usage"`
 	BytesIn    int          `json:"bytes_in"`
 	BytesOut   int64        `json:"bytes_out"`
+	Sum        string       `json:"sha256"` // of those bytes
 	Credential []credential `json:"credential"`
 }
 
@@ -138,12 +140,12 @@ func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if m.key != "" && (len(given) != 1 || given[0].value != m.key) {
 		mock = m.refuses
 	}
-	c := &counter{ResponseWriter: w}
+	c := &counter{ResponseWriter: w, sum: sha256.New()}
 	a := mock.Serve(c, r)
 	mock.Forget()
 	line, err := json.Marshal(served{
 		Time: time.Now().UTC(), Method: r.Method, Path: r.URL.Path, Query: r.URL.RawQuery, Model: a.Model, Stream: a.Stream,
-		Status: c.status, Complete: a.Complete, Usage: usage(a.Usage), BytesIn: len(a.Request.Body), BytesOut: c.bytes, Credential: given,
+		Status: c.status, Complete: a.Complete, Usage: usage(a.Usage), BytesIn: len(a.Request.Body), BytesOut: c.bytes, Sum: hex.EncodeToString(c.sum.Sum(nil)), Credential: given,
 	})
 	if err != nil {
 		panic(err) // strings and numbers always have a form in JSON
@@ -158,6 +160,7 @@ type counter struct {
 	http.ResponseWriter
 	status int // 0 when nothing was answered
 	bytes  int64
+	sum    hash.Hash
 }
 
 func (c *counter) WriteHeader(status int) {
@@ -171,6 +174,7 @@ func (c *counter) Write(p []byte) (int, error) {
 	}
 	n, err := c.ResponseWriter.Write(p)
 	c.bytes += int64(n)
+	c.sum.Write(p[:n]) // never fails
 	return n, err
 }
 

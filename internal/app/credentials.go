@@ -68,22 +68,19 @@ func (m *models) credential(name, value string) (up string, known bool) {
 	if value == "" {
 		return "", false
 	}
-	if up := m.holder(value); up != "" {
-		return up, true
-	}
 	all := modelCredentials()
 	for _, n := range append([]string{name}, m.sameValue(all, value)...) {
 		if up := m.byVariable(n); up != "" {
 			return up, true
 		}
-		if dialect, ok := all[n]; ok {
-			known = true
-			if i := slices.IndexFunc(m.upstreams, func(u upstream) bool { return u.dialect == dialect }); i >= 0 {
-				return m.upstreams[i].name, true
-			}
+		dialect, ok := all[n]
+		known = known || ok
+		if i := slices.IndexFunc(m.upstreams, func(u upstream) bool { return ok && u.dialect == dialect }); i >= 0 {
+			return m.upstreams[i].name, true
 		}
 	}
-	return "", known
+	up = m.holder(value)
+	return up, known || up != ""
 }
 
 // holder asks the proxy, when it is open.
