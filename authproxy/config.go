@@ -37,9 +37,14 @@ type Reason = wire.Reason
 
 // Reasons that others ask for.
 const (
-	KeyRefused = wire.KeyRefused // the provider refuses our keys
-	Forbidden  = wire.Forbidden  // not this grant's upstream or model, or one without a price
+	KeyRefused  = wire.KeyRefused // the provider refuses our keys
+	Forbidden   = wire.Forbidden  // not this grant's upstream or model, or one without a price
+	Unreachable = wire.Down       // the provider cannot be reached
 )
+
+// RefusedHeader is the header of every answer that the proxy makes itself; its value
+// is a Reason.
+const RefusedHeader = wire.Marker
 
 // OwnTrouble are the reasons that are no client's doing.
 func OwnTrouble() []Reason {

@@ -1,0 +1,184 @@
+// Package usage adds up what audit logs say was used. It only reads, while the logs are
+// being written or not.
+package usage
+
+import (
+	"bufio"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"harborgate/authproxy"
+)
+
+// By says what is added up together.
+type By string
+
+// The groups.
+const (
+	ByJob      By = "job"
+	ByTrial    By = "trial"
+	ByModel    By = "model"
+	ByUpstream By = "upstream"
+	ByDay      By = "day" // UTC
+)
+
+// Groups are all of them.
+func Groups() []By { return []By{ByJob, ByTrial, ByModel, ByUpstream, ByDay} }
+
+// keys say which group a record is in.
+func keys() map[By]func(authproxy.Record) string {
+	return map[By]func(authproxy.Record) string{
+		ByJob:      func(r authproxy.Record) string { return r.Job },
+		ByTrial:    func(r authproxy.Record) string { return strings.Trim(r.Job+"/"+r.Trial, "/") },
+		ByModel:    func(r authproxy.Record) string { return cmp.Or(r.Answered, r.Model) },
+		ByUpstream: func(r authproxy.Record) string { return r.Upstream },
+		ByDay:      func(r authproxy.Record) string { return r.Time.UTC().Format(time.DateOnly) },
+	}
+}
+
+// Filter chooses records. Zero fields choose all.
+type Filter struct {
+	Since, Until time.Time
+	Job          string // itself, or what its name begins with up to its id
+}
+
+func (f Filter) has(r authproxy.Record) bool {
+	switch {
+	case !f.Since.IsZero() && r.Time.Before(f.Since), !f.Until.IsZero() && !r.Time.Before(f.Until):
+		return false
+	}
+	return f.Job == "" || r.Job == f.Job || strings.HasPrefix(r.Job, f.Job+"-")
+}
+
+// Row is what one group comes to.
+type Row struct {
+	Key      string            `json:"key"`
+	Requests int64             `json:"requests"`
+	Refused  int64             `json:"refused"` // by the proxy
+	Failed   int64             `json:"failed"`  // by the upstream
+	Usage    authproxy.Usage   `json:"usage"`
+	Cost     authproxy.NanoUSD `json:"cost_usd"` // of what has a price
+	Unpriced int64             `json:"unpriced"` // requests that used something without one
+	Guessed  int64             `json:"guessed"`  // requests whose usage is an estimate
+}
+
+func (r *Row) add(rec authproxy.Record) {
+	r.Requests++
+	if rec.Refused != "" {
+		r.Refused++
+		return
+	}
+	if rec.Status >= 400 {
+		r.Failed++
+	}
+	if rec.Guessed {
+		r.Guessed++
+	}
+	u, n := &r.Usage, rec.Usage
+	u.Input, u.CacheRead, u.Output, u.Reasoning = u.Input+n.Input, u.CacheRead+n.CacheRead, u.Output+n.Output, u.Reasoning+n.Reasoning
+	u.CacheWrite, u.CacheWriteLong, u.Searches = u.CacheWrite+n.CacheWrite, u.CacheWriteLong+n.CacheWriteLong, u.Searches+n.Searches
+	switch {
+	case rec.Cost != nil:
+		r.Cost += *rec.Cost
+	case n.Tokens() > 0:
+		r.Unpriced++
+	}
+}
+
+// Report is what logs come to.
+type Report struct {
+	By    By    `json:"by"`
+	Rows  []Row `json:"rows"`
+	Total Row   `json:"total"`
+	// Damaged lines are left out: as a rule the last one of a process that was killed.
+	Damaged int `json:"damaged_lines,omitempty"`
+}
+
+// Read adds up the logs at paths, each with those that were set aside. Paths that do
+// not exist hold nothing.
+func Read(paths []string, by By, f Filter) (Report, error) {
+	key := keys()[by]
+	if key == nil {
+		return Report{}, fmt.Errorf("usage by %q is not kept: there are %v", by, Groups())
+	}
+	rows := map[string]*Row{}
+	out := Report{By: by, Rows: []Row{}, Total: Row{Key: "total"}}
+	for _, path := range paths {
+		damaged, err := each(path, func(r authproxy.Record) {
+			if !f.has(r) {
+				return
+			}
+			k := key(r)
+			if rows[k] == nil {
+				rows[k] = &Row{Key: k}
+			}
+			rows[k].add(r)
+			out.Total.add(r)
+		})
+		if err != nil {
+			return Report{}, err
+		}
+		out.Damaged += damaged
+	}
+	for _, k := range slices.Sorted(maps.Keys(rows)) {
+		out.Rows = append(out.Rows, *rows[k])
+	}
+	return out, nil
+}
+
+// each calls f for every record of a log, the oldest first.
+func each(path string, f func(authproxy.Record)) (damaged int, err error) {
+	aside := []string{path}
+	for i := 1; ; i++ {
+		older := fmt.Sprintf("%s.%d", path, i)
+		if _, err := os.Stat(older); err != nil {
+			break
+		}
+		aside = append(aside, older)
+	}
+	for _, p := range slices.Backward(aside) {
+		n, err := scan(p, f)
+		if err != nil {
+			return damaged, fmt.Errorf("read audit log: %w", err)
+		}
+		damaged += n
+	}
+	return damaged, nil
+}
+
+func scan(path string, f func(authproxy.Record)) (damaged int, err error) {
+	file, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	defer file.Close()
+	const buffer = 64 << 10
+	r := bufio.NewReaderSize(file, buffer)
+	for {
+		line, err := r.ReadBytes('\n')
+		if errors.Is(err, io.EOF) && len(line) == 0 {
+			return damaged, nil
+		}
+		if err != nil && !errors.Is(err, io.EOF) {
+			return damaged, err
+		}
+		var rec authproxy.Record
+		if json.Unmarshal(line, &rec) != nil || rec.Time.IsZero() {
+			damaged++
+			continue
+		}
+		f(rec)
+	}
+}

@@ -1,0 +1,146 @@
+package usage
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"harborgate/authproxy"
+)
+
+// day is half an hour before the end of one.
+func day() time.Time { return time.Date(2026, 3, 1, 23, 30, 0, 0, time.UTC) }
+
+func record(job, trial, model string, at time.Time, change func(*authproxy.Record)) authproxy.Record {
+	cost := authproxy.NanoUSD(2_000_000)
+	r := authproxy.Record{
+		Time: at, ID: "hgr_1", Job: job, Trial: trial, Upstream: "anthropic", Model: model, Status: 200, End: authproxy.Complete,
+		Usage: authproxy.Usage{Input: 700, CacheRead: 300, Output: 42}, Cost: &cost,
+	}
+	if change != nil {
+		change(&r)
+	}
+	return r
+}
+
+// write makes a log with an older one beside it, through the log itself.
+func write(t *testing.T, records ...authproxy.Record) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "audit.jsonl")
+	const small = 900
+	l, err := authproxy.OpenAuditLog(path, small, 20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range records {
+		if err := l.Record(r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func logs(t *testing.T) string {
+	t.Helper()
+	return write(t,
+		record("a-1", "t1", "m", day(), nil),
+		record("a-1", "t2", "m", day().Add(time.Hour), nil),
+		record("a-1", "t2", "n", day().Add(time.Hour), func(r *authproxy.Record) { r.Cost, r.Guessed = nil, true }),
+		record("b-2", "t1", "m", day().Add(2*time.Hour), func(r *authproxy.Record) { r.Answered = "m-2026" }),
+		record("b-2", "t1", "m", day(), func(r *authproxy.Record) {
+			r.Refused, r.Status, r.Usage, r.Cost = authproxy.KeyRefused, 401, authproxy.Usage{}, nil
+		}),
+		record("b-2", "t1", "m", day(), func(r *authproxy.Record) { r.Status, r.Usage, r.Cost = 500, authproxy.Usage{}, nil }),
+	)
+}
+
+func TestGroups(t *testing.T) {
+	t.Parallel()
+	path := logs(t)
+	if _, err := os.Stat(path + ".1"); err != nil {
+		t.Fatalf("nothing was set aside: %v", err)
+	}
+	for by, want := range map[By]string{
+		ByJob: "a-1=3 b-2=3", ByTrial: "a-1/t1=1 a-1/t2=2 b-2/t1=3", ByModel: "m=4 m-2026=1 n=1", ByUpstream: "anthropic=6", ByDay: "2026-03-01=3 2026-03-02=3",
+	} {
+		r, err := Read([]string{path}, by, Filter{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, row := range r.Rows {
+			b, err := json.Marshal(row.Requests)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, row.Key+"="+string(b))
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%s: %v, want %s", by, got, want)
+		}
+		total := Row{
+			Key: "total", Requests: 6, Refused: 1, Failed: 1, Usage: authproxy.Usage{Input: 2800, CacheRead: 1200, Output: 168},
+			Cost: 6_000_000, Unpriced: 1, Guessed: 1,
+		}
+		if r.Total != total {
+			t.Errorf("%s: %+v", by, r.Total)
+		}
+	}
+	if _, err := Read(nil, "mood", Filter{}); err == nil || !strings.Contains(err.Error(), "upstream") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestFilters(t *testing.T) {
+	t.Parallel()
+	path := logs(t)
+	for want, f := range map[int64]Filter{
+		3: {Job: "a"}, 6: {Since: day()}, 1: {Since: day().Add(time.Hour), Job: "b-2"}, 5: {Until: day().Add(2 * time.Hour)}, 0: {Job: "a-"},
+	} {
+		if r, err := Read([]string{path}, ByJob, f); err != nil || r.Total.Requests != want {
+			t.Errorf("%+v: %+v %v", f, r.Total, err)
+		}
+	}
+}
+
+func TestDamagedLinesAreLeftOut(t *testing.T) {
+	t.Parallel()
+	path := write(t, record("a-1", "t1", "m", day(), nil))
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, append(append(b, "{}\nnonsense\n"...), b[:len(b)/2]...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r, err := Read([]string{path, filepath.Join(t.TempDir(), "none")}, ByJob, Filter{})
+	if err != nil || r.Total.Requests != 1 || r.Damaged != 3 {
+		t.Errorf("%+v %v", r, err)
+	}
+}
+
+func FuzzRead(f *testing.F) {
+	b, err := json.Marshal(record("a", "t", "m", day(), nil))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(b)
+	f.Add([]byte("{\"time\":\"2026-01-01T00:00:00Z\"}\n\n{"))
+	path := filepath.Join(f.TempDir(), "audit.jsonl")
+	f.Fuzz(func(t *testing.T, text []byte) {
+		if err := os.WriteFile(path, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		r, err := Read([]string{path}, ByDay, Filter{})
+		lines := strings.Count(string(text)+"\n", "\n")
+		if err != nil || r.Total.Requests+int64(r.Damaged) > int64(lines) {
+			t.Errorf("%+v %v", r, err)
+		}
+	})
+}
