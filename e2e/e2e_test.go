@@ -103,6 +103,7 @@ func setUp(e *testscript.Env) error {
 	e.Setenv("HOME", filepath.Join(e.WorkDir, "home"))
 	e.Setenv("XDG_STATE_HOME", filepath.Join(e.WorkDir, ".state"))
 	e.Setenv("XDG_CACHE_HOME", filepath.Join(e.WorkDir, ".cache"))
+	e.Setenv("HARBOR_AUTH_SOCKET", filepath.Join(e.WorkDir, ".run", "auth.sock"))
 	e.Setenv("DOCKER_HOST", os.Getenv("DOCKER_HOST"))
 	e.Setenv("GOLDEN", mustAbs("testdata/harbor-0.26"))
 	e.Values[proxyKey{}], e.Values[watchersKey{}] = &proxyHolder{}, watchers{}

@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -25,6 +26,7 @@ import (
 type Client struct {
 	socket string
 	http   *http.Client
+	data   atomic.Pointer[place] // where the data listener was found
 }
 
 // idle is how long an unused connection is kept.
@@ -84,7 +86,13 @@ func (c *Client) Drain(ctx context.Context, limit time.Duration) error {
 // preferred, because only some users can reach it. Grants for such connections
 // have no source, or "unix".
 func (c *Client) Dial(ctx context.Context) (net.Conn, error) {
-	s, err := c.Status(ctx)
+	var d net.Dialer
+	if at := c.data.Load(); at != nil {
+		if conn, err := d.DialContext(ctx, at.Network(), at.String()); err == nil {
+			return conn, nil
+		}
+	}
+	s, err := c.Status(ctx) // it may have moved
 	if err != nil {
 		return nil, err
 	}
@@ -92,13 +100,21 @@ func (c *Client) Dial(ctx context.Context) (net.Conn, error) {
 	if !ok {
 		return nil, fmt.Errorf("auth proxy at %s takes no requests: set auth.listen and start it again", c.socket)
 	}
-	var d net.Dialer
 	conn, err := d.DialContext(ctx, network, address)
 	if err != nil {
 		return nil, fmt.Errorf("auth proxy at %s: its listener cannot be reached: %w: see `harbor auth status`", c.socket, err)
 	}
+	c.data.Store(&place{network, address})
 	return conn, nil
 }
+
+// place is an address.
+type place struct{ network, address string }
+
+// Network implements net.Addr.
+func (p place) Network() string { return p.network }
+
+func (p place) String() string { return p.address }
 
 // nearest chooses among addresses of Status.
 func nearest(listen []string) (network, address string, ok bool) {

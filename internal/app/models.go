@@ -14,6 +14,7 @@ import (
 
 	"harborgate/agents"
 	"harborgate/authproxy"
+	"harborgate/authproxy/client"
 	"harborgate/trials"
 	"harborgate/trials/runner"
 )
@@ -256,6 +257,10 @@ func dollars(n USD, unpriced int64) *float64 {
 // newModels knows the upstreams of this host. job and id name who uses them.
 func (a *App) newModels(ctx context.Context, set Settings, job, id string, log *slog.Logger, trialDir func(string) string) *models {
 	m := &models{lookup: a.opt.Lookup, set: set, job: jobAccount(job, id), log: log}
+	if s, err := a.service(ctx, log); s != nil || err != nil {
+		m.join(ctx, s, err)
+		return m
+	}
 	c, err := ProxyConfig(a.Host, a.opt.Lookup)
 	m.err = err // of no concern to who wants no models
 	for _, name := range slices.Sorted(maps.Keys(c.Upstreams)) {
@@ -270,6 +275,30 @@ func (a *App) newModels(ctx context.Context, set Settings, job, id string, log *
 	ctx = context.WithoutCancel(ctx) // the proxy is opened by whoever comes first, for all
 	m.connect = func() (proxy, error) { return a.openLocal(ctx, id, log, trialDir) }
 	return m
+}
+
+// join makes models use a service of this host, if it answers.
+func (m *models) join(ctx context.Context, s *serviceProxy, err error) {
+	if err == nil {
+		var status authproxy.Status
+		status, err = s.Status(ctx)
+		m.upstreams = upstreamsOf(status)
+	}
+	m.err = err
+	m.connect = func() (proxy, error) { return *s, nil }
+}
+
+// service is the auth proxy that runs for all of this host; nil when there is none.
+func (a *App) service(ctx context.Context, log *slog.Logger) (*serviceProxy, error) {
+	set, err := ReadAuthSettings(a.Host, a.Dirs, a.opt.Lookup)
+	if err != nil {
+		return nil, err
+	}
+	socket := set.answering(ctx)
+	if socket == "" {
+		return nil, nil //nolint:nilnil // there is none, and that is no error
+	}
+	return &serviceProxy{client.New(socket), log}, nil
 }
 
 // openModels opens the proxy at once where the plan wants models: what is wrong

@@ -16,7 +16,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // hostOf is the environment of a host with a home of its own.
 func hostOf(t *testing.T, more map[string]string) func(string) (string, bool) {
 	t.Helper()
-	env := map[string]string{"HOME": t.TempDir()}
+	home := t.TempDir()
+	env := map[string]string{"HOME": home, "HARBOR_AUTH_SOCKET": filepath.Join(home, "auth.sock")}
 	for k, v := range more {
 		env[k] = v
 	}

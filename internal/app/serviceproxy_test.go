@@ -1,0 +1,102 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"harborgate/authproxy"
+	"harborgate/authproxy/service"
+	"harborgate/configs"
+	"harborgate/trials"
+)
+
+// serve runs an auth proxy as a service for the rig's mock; the job's own process
+// has no key and no upstream.
+func (r *modelRig) serve() (socket string) {
+	r.t.Helper()
+	dir := r.t.TempDir()
+	socket = filepath.Join(dir, "auth.sock")
+	c, err := ProxyConfig(r.app.Host, r.app.opt.Lookup)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	s, err := service.New(r.t.Context(), service.Options{
+		Load: func() (authproxy.Config, error) { return c, nil }, Sources: authproxy.Sources{LookupEnv: r.app.opt.Lookup},
+		StateDir: dir, Socket: socket, Listen: []string{"unix:" + filepath.Join(dir, "data.sock")}, Log: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- errors.Join(s.Run(ctx), s.Close()) }()
+	r.t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			r.t.Error(err)
+		}
+	})
+	config := filepath.Join(r.t.TempDir(), "config.yaml")
+	put(r.t, config, "auth: {socket: "+socket+"}\n")
+	r.app = newApp(r.t, hostOf(r.t, map[string]string{"HARBOR_CONFIG": config}))
+	return socket
+}
+
+func TestJobUsesTheServiceOfTheHost(t *testing.T) {
+	t.Parallel()
+	r := newModelRig(t, askLine+"\n"+askLine, "")
+	r.serve()
+	_, res, err := r.run()
+	if err != nil || !res.RewardValid {
+		t.Fatalf("%v %+v", err, res.ExceptionInfo)
+	}
+	if m := res.Harborgate.Metered[trials.PhaseAgentExecution]; m.Requests != 2 || m.CostUSD == nil || *m.CostUSD == 0 || len(m.Models) != 1 {
+		t.Errorf("metered %+v", m)
+	}
+	if got := r.mock.Requests(); len(got) != 2 || got[0].Header.Get("X-Api-Key") != realKey {
+		t.Errorf("the upstream got %+v", got)
+	}
+}
+
+func TestJobBudgetHoldsAtTheService(t *testing.T) {
+	t.Parallel()
+	r := newModelRig(t, askLine+"\n"+askLine, "")
+	r.serve()
+	r.set.Budget = 2_000_000
+	_, _, err := r.run()
+	var spent *BudgetError
+	if !errors.As(err, &spent) {
+		t.Errorf("got %v, %d requests arrived", err, len(r.mock.Requests()))
+	}
+}
+
+// A service that the user named and that is not there is no reason to do without.
+func TestServiceThatDoesNotAnswer(t *testing.T) {
+	t.Parallel()
+	r := newModelRig(t, askLine, "auth: {socket: /nonexistent/auth.sock}\n")
+	_, _, err := r.run()
+	if err == nil || !strings.Contains(err.Error(), "/nonexistent/auth.sock") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestAuthSettings(t *testing.T) {
+	t.Parallel()
+	dirs := Dirs{State: "/state"}
+	s, err := ReadAuthSettings(configs.Host{}, dirs, variables(map[string]string{"XDG_RUNTIME_DIR": "/run/user/7"}))
+	if err != nil || s.Socket != "/run/user/7/harborgate/auth.sock" || s.chosen {
+		t.Errorf("%+v %v", s, err)
+	}
+	s, err = ReadAuthSettings(configs.Host{}, dirs, variables(map[string]string{"XDG_RUNTIME_DIR": "/run/user/7", "HARBOR_AUTH_SOCKET": "/a.sock"}))
+	if err != nil || s.Socket != "/a.sock" || s.answering(t.Context()) != "" {
+		t.Errorf("%+v %v", s, err)
+	}
+	h := configured(t, "auth: {socket: here.sock}\n")
+	if _, err := ReadAuthSettings(h, dirs, variables(nil)); err == nil || !strings.Contains(err.Error(), "auth.socket") {
+		t.Errorf("got %v", err)
+	}
+}
