@@ -203,6 +203,9 @@ func showTrial(e *env, dir string) error {
 			fmt.Fprintf(w, "%s\t%s\n", p, d.Round(1e6))
 		}
 	}
+	for _, line := range meteredLines(r) {
+		fmt.Fprintf(w, "%s\n", line)
+	}
 	if x := r.Harborgate; x != nil {
 		fmt.Fprintf(w, "provider\t%s\ntry\t%d\nattempt\t%d\n", x.Provider, x.Try, x.Attempt)
 		for _, s := range x.Suspect {
