@@ -1,10 +1,14 @@
 package authproxy
 
 import (
+	"context"
 	"errors"
 	"io"
+	"net/http/httptrace"
 	"slices"
 	"strconv"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/semaphore"
@@ -12,8 +16,14 @@ import (
 	"harborgate/authproxy/internal/wire"
 )
 
-// bodies is the room for bodies of requests: what all may hold together.
-type bodies struct{ room *semaphore.Weighted }
+// bodies is the room for bodies of requests: what all may hold together. The memory
+// of small ones is used again.
+type bodies struct {
+	room *semaphore.Weighted
+	pool sync.Pool // of *[]byte, smallBody each
+}
+
+const smallBody = 16 << 10
 
 // unknownLen is how much room a body without a length takes at first.
 const unknownLen = 64 << 10
@@ -27,9 +37,23 @@ var (
 
 // body is what a client sent, with the room that it takes.
 type body struct {
-	of   *bodies
-	room int64
-	text []byte
+	of           *bodies
+	room         int64
+	text         []byte
+	buf          *[]byte      // that text is in, when it comes from the pool
+	begun, ended atomic.Int32 // times that a transport wrote it
+}
+
+// written returns a context whose requests count as writings of the body: a
+// transport may still be at it when it has returned an answer.
+func (b *body) written(ctx context.Context) context.Context {
+	if b == nil || b.buf == nil {
+		return ctx
+	}
+	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GotConn:      func(httptrace.GotConnInfo) { b.begun.Add(1) },
+		WroteRequest: func(httptrace.WroteRequestInfo) { b.ended.Add(1) },
+	})
 }
 
 // take makes room for n more bytes.
@@ -41,10 +65,14 @@ func (b *body) take(n int64) error {
 	return nil
 }
 
-// letGo frees the room.
+// letGo frees the room, and the memory unless somebody still reads it. No transport
+// begins to after it.
 func (b *body) letGo() {
 	b.of.room.Release(b.room)
-	b.room, b.text = 0, nil
+	if b.buf != nil && b.begun.Load() == b.ended.Load() {
+		b.of.pool.Put(b.buf)
+	}
+	b.room, b.text, b.buf = 0, nil, nil
 }
 
 // fill reads exactly n bytes, or, when n is negative, to the end, which must come
@@ -56,7 +84,16 @@ func (b *body) fill(r io.Reader, n, most int64) error {
 	if err := b.take(n); err != nil {
 		return err
 	}
-	b.text = make([]byte, n)
+	if n <= smallBody {
+		b.buf, _ = b.of.pool.Get().(*[]byte)
+		if b.buf == nil {
+			fresh := make([]byte, smallBody)
+			b.buf = &fresh
+		}
+		b.text = (*b.buf)[:n:n]
+	} else {
+		b.text = make([]byte, n)
+	}
 	_, err := io.ReadFull(r, b.text)
 	return err
 }

@@ -144,7 +144,7 @@ func (x *exchange) pick() (*key, error) {
 // send makes one try. The request is new: nothing of the client's but what strip
 // let pass is in it. The key is injected last.
 func (x *exchange) send(k *key) (*http.Response, error) {
-	req, err := http.NewRequestWithContext(x.ctx, x.r.Method, "", bytes.NewReader(x.body))
+	req, err := http.NewRequestWithContext(x.held.written(x.ctx), x.r.Method, "", bytes.NewReader(x.body))
 	if err != nil {
 		return nil, refusal(wire.Internal, "the request cannot be made")
 	}

@@ -11,6 +11,10 @@ import (
 	"time"
 )
 
+// GCPercent is for debug.SetGCPercent in a process that does nothing but serve the
+// proxy: what it keeps is little, so the usual 100 would collect garbage all the time.
+const GCPercent = 150
+
 // sourceKey is the key of a connection's source within its context.
 type sourceKey struct{}
 

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"sync/atomic"
 	"time"
 
@@ -74,6 +75,7 @@ func runProxy(ctx context.Context, args []string) error {
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
+	debug.SetGCPercent(authproxy.GCPercent)
 	p, token, err := open(ctx, *dir, *upstream)
 	if err != nil {
 		return err

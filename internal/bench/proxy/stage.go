@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -113,7 +112,8 @@ func (s *stage) close() error {
 	return errors.Join(errs...)
 }
 
-// config of nginx, as plain as a proxy of streams can be.
+// config of nginx, as plain as a proxy of streams can be: it keeps an access log, as
+// Debian's does and as the proxy keeps its audit, and nothing else.
 const config = `worker_processes 2;
 worker_rlimit_nofile 16384;
 daemon off;
@@ -121,7 +121,7 @@ error_log stderr error;
 pid %[1]s/nginx.pid;
 events { worker_connections 8192; }
 http {
-  access_log off;
+  access_log %[1]s/access.log;
   client_body_temp_path %[1]s/b; proxy_temp_path %[1]s/p; fastcgi_temp_path %[1]s/f; uwsgi_temp_path %[1]s/u; scgi_temp_path %[1]s/s;
   client_max_body_size 64m;
   client_body_buffer_size 64k;
@@ -207,22 +207,25 @@ func children(pid int) ([]int, error) {
 	return out, nil
 }
 
-// cpu is the processor time that processes have used, in milliseconds.
+// cpu is the processor time that processes have used, in milliseconds, as the
+// scheduler counts it: ticks miss who runs shortly and often.
 func cpu(pids []int) (float64, error) {
-	const tick = 10 // milliseconds; the kernel has told programs so for ever
 	sum := 0.0
 	for _, pid := range pids {
-		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-		if err != nil {
-			return 0, err
+		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
+		if err != nil || len(threads) == 0 {
+			return 0, fmt.Errorf("process %d cannot be measured: %w", pid, errors.Join(err, os.ErrNotExist))
 		}
-		fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
-		for _, i := range []int{11, 12} { // in user code, in the kernel
-			n, err := strconv.ParseFloat(fields[i], 64)
+		for _, t := range threads {
+			text, err := os.ReadFile(t)
 			if err != nil {
 				return 0, err
 			}
-			sum += n * tick
+			ns, err := strconv.ParseFloat(strings.Fields(string(text))[0], 64)
+			if err != nil {
+				return 0, err
+			}
+			sum += ns / 1e6
 		}
 	}
 	return sum, nil
