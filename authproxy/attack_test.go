@@ -254,7 +254,7 @@ func TestAttack08KeysCutIntoPieces(t *testing.T) {
 	for _, f := range forms {
 		text := append(append([]byte("before "), f...), " after"...)
 		for n := 1; n < len(text); n++ {
-			s := newScrubber(forms)
+			s := newScrubber(forms, headsOf(forms))
 			var out []byte
 			for p := text; len(p) > 0; p = p[min(n, len(p)):] {
 				out = append(out, s.clean(bytes.Clone(p[:min(n, len(p))]))...)

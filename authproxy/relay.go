@@ -10,6 +10,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -74,7 +75,7 @@ func (x *exchange) relay() error {
 	x.patience()
 	x.w.WriteHeader(resp.StatusCode)
 
-	s := &stream{x: x, tap: wire.NewTap(x.route.Format, resp.Header.Get("Content-Type")), scrub: newScrubber(x.up.forms)}
+	s := &stream{x: x, tap: wire.NewTap(x.route.Format, resp.Header.Get("Content-Type")), scrub: newScrubber(x.up.forms, x.up.heads)}
 	if filtered {
 		s.filter = &wire.UsageFilter{}
 	}
@@ -211,11 +212,31 @@ func (s *stream) send(p []byte) {
 // what it hides, so the length of an answer does not change.
 type scrubber struct {
 	forms [][]byte
-	rest  []byte // may be the beginning of a secret
+	heads [][]byte // with which they begin, each once
+	rest  []byte   // may be the beginning of a secret
 	hits  int
 }
 
-func newScrubber(forms [][]byte) *scrubber { return &scrubber{forms: forms} }
+func newScrubber(forms, heads [][]byte) *scrubber { return &scrubber{forms: forms, heads: heads} }
+
+// headsOf are the beginnings of secrets: few, because keys of one provider begin
+// alike, and short, because those are quickly searched for.
+func headsOf(forms [][]byte) [][]byte {
+	const long = 16
+	var out [][]byte
+	for _, f := range forms {
+		h := f[:min(long, len(f))]
+		if !slices.ContainsFunc(out, func(o []byte) bool { return bytes.Equal(o, h) }) {
+			out = append(out, h)
+		}
+	}
+	return out
+}
+
+// mayHold reports whether a secret may be in p, whole.
+func (s *scrubber) mayHold(p []byte) bool {
+	return slices.ContainsFunc(s.heads, func(h []byte) bool { return bytes.Contains(p, h) })
+}
 
 // clean returns what can be passed on. It is p itself in nearly all cases.
 func (s *scrubber) clean(p []byte) []byte {
@@ -223,6 +244,18 @@ func (s *scrubber) clean(p []byte) []byte {
 		p = append(s.rest, p...)
 		s.rest = nil
 	}
+	if s.mayHold(p) {
+		p = s.mask(p)
+	}
+	if n := s.held(p); n > 0 {
+		s.rest = bytes.Clone(p[len(p)-n:])
+		p = p[:len(p)-n]
+	}
+	return p
+}
+
+// mask returns p without secrets. It changes a copy.
+func (s *scrubber) mask(p []byte) []byte {
 	own := false
 	for _, f := range s.forms {
 		if !bytes.Contains(p, f) {
@@ -236,10 +269,6 @@ func (s *scrubber) clean(p []byte) []byte {
 		for i := bytes.Index(p, f); i >= 0; i = bytes.Index(p, f) {
 			copy(p[i:], mask)
 		}
-	}
-	if n := s.held(p); n > 0 {
-		s.rest = bytes.Clone(p[len(p)-n:])
-		p = p[:len(p)-n]
 	}
 	return p
 }

@@ -30,6 +30,7 @@ type upstream struct {
 	pool      *pool
 	gate      *gate.Gate
 	forms     [][]byte // in which its keys may come back
+	heads     [][]byte // with which these begin
 	prices    ledger.Prices
 	transport *http.Transport
 }
@@ -105,6 +106,7 @@ func newUpstream(ctx context.Context, name string, conf Upstream, s Sources, bef
 		u.pool.keys = append(u.pool.keys, keyFrom(before, ref, secret, conf))
 		u.forms = append(u.forms, secret.forms()...)
 	}
+	u.heads = headsOf(u.forms)
 	return u, nil
 }
 

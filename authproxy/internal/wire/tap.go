@@ -148,7 +148,7 @@ func (t *Tap) event(raw []byte) {
 func telling(f Format, name string, data []byte) bool {
 	switch f {
 	case Messages:
-		return name == "error" || has(data, `"usage"`) || has(data, `"message_stop"`) || has(data, `"error"`)
+		return name != "content_block_delta" && (name == "error" || has(data, `"usage"`) || has(data, `"message_stop"`) || has(data, `"error"`))
 	case Responses:
 		return name == "error" || has(data, `"response.completed"`) || has(data, `"response.incomplete"`) ||
 			has(data, `"response.failed"`) || has(data, `"response.created"`)
@@ -196,9 +196,11 @@ func ends(f Format, d *document) bool {
 // textIn counts the bytes of text that an event adds to an answer, without
 // decoding it: an estimate for answers whose end never comes.
 func textIn(data []byte) int64 {
+	const early = 512 // bytes, in which the text of an event begins
+	head := data[:min(early, len(data))]
 	var n int64
 	for _, key := range []string{`"text":`, `"content":`, `"delta":`, `"arguments":`, `"partial_json":`, `"thinking":`} {
-		i := bytes.Index(data, []byte(key))
+		i := bytes.Index(head, []byte(key))
 		if i < 0 {
 			continue
 		}
