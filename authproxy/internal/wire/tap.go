@@ -148,7 +148,7 @@ func (t *Tap) event(raw []byte) {
 func telling(f Format, name string, data []byte) bool {
 	switch f {
 	case Messages:
-		return name != "content_block_delta" && (name == "error" || has(data, `"usage"`) || has(data, `"message_stop"`) || has(data, `"error"`))
+		return tellingMessage(name, data)
 	case Responses:
 		return name == "error" || has(data, `"response.completed"`) || has(data, `"response.incomplete"`) ||
 			has(data, `"response.failed"`) || has(data, `"response.created"`)
@@ -157,6 +157,15 @@ func telling(f Format, name string, data []byte) bool {
 	default:
 		return has(data, `"usage":{`) || has(data, `"usage": {`) || has(data, `"error"`)
 	}
+}
+
+// tellingMessage is telling for Anthropic's events: deltas, which are nearly all of
+// them, hold text only.
+func tellingMessage(name string, data []byte) bool {
+	if name == "content_block_delta" {
+		return false
+	}
+	return name == "error" || has(data, `"usage"`) || has(data, `"message_stop"`) || has(data, `"error"`)
 }
 
 func has(data []byte, s string) bool { return bytes.Contains(data, []byte(s)) }
