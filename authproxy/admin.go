@@ -44,14 +44,18 @@ func (p *Proxy) Admin() http.Handler {
 	return p.logged(mux)
 }
 
-// logged writes down who administers.
+// logged writes down who administers. Whoever only looks does so all the time.
 func (p *Proxy) logged(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		peer, _ := r.Context().Value(peerKey{}).(*unix.Ucred)
 		if peer == nil {
 			peer = &unix.Ucred{}
 		}
-		p.opts.Log.Info("administered", "method", r.Method, "path", r.URL.Path, "pid", peer.Pid, "uid", peer.Uid, "gid", peer.Gid)
+		level := slog.LevelInfo
+		if r.Method == http.MethodGet {
+			level = slog.LevelDebug
+		}
+		p.opts.Log.Log(r.Context(), level, "administered", "method", r.Method, "path", r.URL.Path, "pid", peer.Pid, "uid", peer.Uid, "gid", peer.Gid)
 		next.ServeHTTP(w, r)
 	})
 }

@@ -84,18 +84,21 @@ const echo = 300 * time.Millisecond
 // lastWords are what a second signal leaves to be said.
 const lastWords = "harbor: stopped at once; sandboxes that are left are removed by the next start, or by `harbor cleanup`"
 
+// signals end the program's context.
+type signals struct{ ch chan os.Signal }
+
 // withSignals ends the context at the first signal, with the signal as the
 // cause, and the process at the second, with a word on w.
-func withSignals(ctx context.Context, w io.Writer) (context.Context, func()) {
+func withSignals(ctx context.Context, w io.Writer) (context.Context, signals, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	ch := make(chan os.Signal, 2)
-	signal.Notify(ch, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	s := signals{make(chan os.Signal, 2)}
+	signal.Notify(s.ch, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	done := make(chan struct{})
 	go func() {
 		var first time.Time
 		for {
 			select {
-			case s := <-ch:
+			case s := <-s.ch:
 				switch {
 				case first.IsZero():
 					first = time.Now()
@@ -109,10 +112,36 @@ func withSignals(ctx context.Context, w io.Writer) (context.Context, func()) {
 			}
 		}
 	}()
-	return ctx, func() {
-		signal.Stop(ch)
+	return ctx, s, func() {
+		signal.Stop(s.ch)
 		close(done)
 		cancel(nil)
+	}
+}
+
+// hangups gives a service SIGHUP for a request of its own: it ends nothing any more.
+func (s signals) hangups() (<-chan struct{}, func()) {
+	hup, out, done := make(chan os.Signal, 1), make(chan struct{}), make(chan struct{})
+	signal.Notify(hup, syscall.SIGHUP)
+	signal.Stop(s.ch)
+	signal.Notify(s.ch, syscall.SIGINT, syscall.SIGTERM)
+	go func() {
+		for {
+			select {
+			case <-hup:
+				select {
+				case out <- struct{}{}:
+				case <-done:
+					return
+				}
+			case <-done:
+				return
+			}
+		}
+	}()
+	return out, func() {
+		signal.Stop(hup)
+		close(done)
 	}
 }
 

@@ -22,7 +22,6 @@ var notBuilt = map[string][]struct{ name, instead string }{
 		{"plugins", "plugins are Python classes and cannot be loaded"},
 		{"upload", "there is no hosted service behind this program"},
 		{"publish", "there is no hosted service behind this program"},
-		{"auth", "there is no hosted service behind this program"},
 		{"hub", "there is no hosted service behind this program"},
 	},
 	"job": {

@@ -24,19 +24,20 @@ type streams struct {
 // env is what every command works with.
 type env struct {
 	streams
-	lookup func(string) (string, bool)
-	log    *slog.Logger
-	json   bool
-	begun  bool // a command was understood and runs: its errors are no usage errors
+	lookup  func(string) (string, bool)
+	log     *slog.Logger
+	json    bool
+	hangups func() (<-chan struct{}, func())
+	begun   bool // a command was understood and runs: its errors are no usage errors
 }
 
 // run executes one command line and returns its exit code.
 func run(ctx context.Context, args []string, s streams) int {
-	ctx, stop := withSignals(ctx, s.err)
+	ctx, sig, stop := withSignals(ctx, s.err)
 	defer stop()
 	out := &output{to: s.out}
 	s.out = out
-	e := &env{streams: s, lookup: os.LookupEnv, log: slog.New(slog.DiscardHandler)}
+	e := &env{streams: s, lookup: os.LookupEnv, log: slog.New(slog.DiscardHandler), hangups: sig.hangups}
 	root := newRoot(e)
 	root.SetArgs(args)
 	root.SetIn(s.in)
@@ -68,7 +69,7 @@ func newRoot(e *env) *cobra.Command {
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.AddCommand(
 		newRunCommand(e, "run"), newJobCommand(e), newTrialCommand(e), newTaskCommand(e), newViewCommand(e), newAttachCommand(e), newCompareCommand(e), newReportCommand(e), newLintCommand(e), newCleanupCommand(e),
-		newEnvCommand(e), newAgentCommand(e), newVersionCommand(e),
+		newEnvCommand(e), newAgentCommand(e), newAuthCommand(e), newVersionCommand(e),
 	)
 	nameArguments(root)
 	return addNotBuilt(root, "")

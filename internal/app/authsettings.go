@@ -13,7 +13,8 @@ import (
 // AuthSettings is the block auth of config.yaml: the auth proxy as a service of
 // this host.
 type AuthSettings struct {
-	// Listen is the address of the data plane: HOST:PORT, or unix:/path.
+	// Listen is the address of the data plane: HOST:PORT, or unix:/path; several are
+	// divided by commas.
 	Listen string `json:"listen"`
 	// Socket is that of the administration.
 	Socket string `json:"socket"`

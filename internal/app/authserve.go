@@ -1,0 +1,183 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"harborgate/authproxy"
+	"harborgate/authproxy/client"
+	"harborgate/authproxy/probe"
+	"harborgate/authproxy/service"
+	"harborgate/authproxy/usage"
+	"harborgate/configs"
+)
+
+// DefaultAuthListen is where the service takes requests unless told otherwise: on
+// loopback, because whoever reaches it may try tokens, and at a fixed port, because
+// tools are configured with it. The port is below those that Linux gives to outgoing
+// connections, so it is free after a restart, and none that model servers use.
+const DefaultAuthListen = "127.0.0.1:8741"
+
+// longestSocket is how long the path of a socket may be: the kernel takes 107 bytes,
+// and it is made under a hidden name first.
+const longestSocket = 95
+
+// ServeAuth runs the auth proxy as a service until ctx ends, and drains it then. A
+// value of reload has it read the configuration again.
+func (a *App) ServeAuth(ctx context.Context, drain time.Duration, reload <-chan struct{}, log *slog.Logger) error {
+	set, err := ReadAuthSettings(a.Host, a.Dirs, a.opt.Lookup)
+	if err != nil {
+		return err
+	}
+	if len(set.Socket) > longestSocket {
+		return fmt.Errorf("auth.socket: the kernel takes no path as long as %s: set it to one of at most %d bytes", set.Socket, longestSocket)
+	}
+	if err := keepMemory(); err != nil {
+		return err
+	}
+	listen := set.addresses()
+	if len(listen) == 0 {
+		listen = []string{DefaultAuthListen}
+	}
+	config, _ := configs.HostPath(a.opt.Lookup)
+	s, err := service.New(ctx, service.Options{
+		Load: a.loadAuth, Sources: authproxy.Sources{LookupEnv: a.opt.Lookup}, Config: config, StateDir: a.authDir(),
+		Listen: listen, Socket: set.Socket, Drain: drain, Reload: reload, Log: log,
+	})
+	if err != nil {
+		return err
+	}
+	err = s.Run(ctx)
+	return errors.Join(err, s.Close())
+}
+
+// addresses are those of the data plane.
+func (s AuthSettings) addresses() []string {
+	return strings.FieldsFunc(s.Listen, func(r rune) bool { return r == ',' || r == ' ' })
+}
+
+// loadAuth reads what the proxy serves from the disk, each time anew.
+func (a *App) loadAuth() (authproxy.Config, error) {
+	host, problems := configs.LoadHost(a.opt.Lookup)
+	if err := problems.Err(); err != nil {
+		return authproxy.Config{}, err
+	}
+	c, err := ProxyConfig(host, a.opt.Lookup)
+	if err == nil && len(c.Upstreams) == 0 {
+		config, _ := configs.HostPath(a.opt.Lookup)
+		err = fmt.Errorf("there is no upstream: write one into %s (see docs/auth-proxy.md), or export a key such as ANTHROPIC_API_KEY", config)
+	}
+	return c, err
+}
+
+// keepMemory keeps keys out of core dumps, and other processes of the user out of
+// this one's memory and environment.
+func keepMemory() error {
+	if err := unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{}); err != nil {
+		return fmt.Errorf("forbid core dumps: %w", err)
+	}
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+		return fmt.Errorf("forbid core dumps: %w", err)
+	}
+	return nil
+}
+
+// AuthClient is a client of the auth proxy that runs for this host. When none
+// answers, its calls say so.
+func (a *App) AuthClient(ctx context.Context) (*client.Client, error) {
+	set, err := ReadAuthSettings(a.Host, a.Dirs, a.opt.Lookup)
+	if err != nil {
+		return nil, err
+	}
+	if socket := set.answering(ctx); socket != "" {
+		return client.New(socket), nil
+	}
+	return client.New(set.Socket), nil
+}
+
+// AuthCheck probes upstreams by name, all of them when none is named: through the
+// service when one runs, because its keys are the ones that count, and otherwise
+// through a proxy of this process. where says which.
+func (a *App) AuthCheck(ctx context.Context, names []string, model string) (results []probe.Result, where string, err error) {
+	p, where, done, err := a.probed(ctx)
+	if err != nil {
+		return nil, where, err
+	}
+	defer done()
+	status, err := p.Status(ctx)
+	if err != nil {
+		return nil, where, err
+	}
+	known := map[string]authproxy.UpstreamStatus{}
+	for _, u := range status.Upstreams {
+		known[u.Name] = u
+	}
+	if len(names) == 0 {
+		names = slices.Sorted(maps.Keys(known))
+	}
+	for _, name := range names {
+		u, ok := known[name]
+		if !ok {
+			return nil, where, fmt.Errorf("there is no upstream %q: there are %s", name, strings.Join(slices.Sorted(maps.Keys(known)), ", "))
+		}
+		results = append(results, probe.Upstream(ctx, p, u, model))
+	}
+	return results, where, nil
+}
+
+func (a *App) probed(ctx context.Context) (p probe.Proxy, where string, done func(), err error) {
+	c, err := a.AuthClient(ctx)
+	if err != nil {
+		return nil, "", nil, err
+	}
+	if _, err := c.Status(ctx); !errors.Is(err, client.ErrNotRunning) {
+		return c, c.Socket(), c.Close, err
+	}
+	own, err := authproxy.New(authproxy.Options{
+		Load: a.loadAuth, Sources: authproxy.Sources{LookupEnv: a.opt.Lookup}, Log: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		return nil, "", nil, err
+	}
+	done = func() { _ = own.Close() } // in memory only
+	if err := own.Reload(ctx); err != nil {
+		done()
+		return nil, "", nil, err
+	}
+	return probe.Own(own), "", done, nil
+}
+
+// AuthUsage adds up the audit logs of this user's state directory: those of the
+// service and of jobs with proxies of their own.
+func (a *App) AuthUsage(by usage.By, f usage.Filter) (usage.Report, error) {
+	paths, err := filepath.Glob(filepath.Join(a.authDir(), "jobs", "*", service.AuditFile))
+	if err != nil {
+		return usage.Report{}, err
+	}
+	return usage.Read(append(paths, filepath.Join(a.authDir(), service.AuditFile)), by, f)
+}
+
+// BaseURLs are where clients of a service find an upstream, by the addresses of its
+// status.
+func BaseURLs(listen []string, upstream string) []string {
+	var out []string
+	for _, l := range listen {
+		if at, ok := strings.CutPrefix(l, "tcp:"); ok {
+			if host, port, err := net.SplitHostPort(at); err == nil && (host == "::" || host == "0.0.0.0") {
+				at = net.JoinHostPort("127.0.0.1", port)
+			}
+			out = append(out, "http://"+at+"/"+upstream)
+		}
+	}
+	return out
+}
