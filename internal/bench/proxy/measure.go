@@ -106,26 +106,15 @@ func (s *stage) memory(ctx context.Context, _ int) ([]figure, error) {
 	var idle, each [3]float64
 	for _, i := range []int{nginx, ours} {
 		w := s.ways[i]
-		if _, err := measure(ctx, w, wholeAnswer, 1, time.Millisecond); err != nil { // nothing is made at the first request
+		if _, err := w.holding(ctx, 1); err != nil { // what the first request makes is not counted as a stream's
 			return nil, err
 		}
 		before, err := memory(w.pids)
 		if err != nil {
 			return nil, err
 		}
-		c, err := start(ctx, w.args(heldStream, open, 0)...)
+		full, err := w.holding(ctx, open)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", w.name, err)
-		}
-		full, err := memory(w.pids)
-		if err != nil {
-			return nil, err
-		}
-		if err := c.in.Close(); err != nil {
-			return nil, err
-		}
-		_, _ = io.Copy(io.Discard, c.out)
-		if err := c.cmd.Wait(); err != nil {
 			return nil, err
 		}
 		idle[i], each[i] = before/1024, (full-before)/open
@@ -134,4 +123,21 @@ func (s *stage) memory(ctx context.Context, _ int) ([]figure, error) {
 		{"memory, idle", idle[ours], 25, true, "MiB", fmt.Sprintf("%.0f MiB", idle[nginx])},
 		{"memory of an open stream, 1,000 of them", each[ours], 80, true, "KiB", fmt.Sprintf("%.0f KiB", each[nginx])},
 	}, nil
+}
+
+// holding is the memory of a way while n streams are open, in KiB.
+func (w way) holding(ctx context.Context, n int) (float64, error) {
+	c, err := start(ctx, w.args(heldStream, n, 0)...)
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", w.name, err)
+	}
+	held, err := memory(w.pids)
+	if err != nil {
+		return 0, err
+	}
+	if err := c.in.Close(); err != nil {
+		return 0, err
+	}
+	_, _ = io.Copy(io.Discard, c.out)
+	return held, c.cmd.Wait()
 }
