@@ -343,8 +343,9 @@ func (j *Job) try(ctx context.Context, t *PlannedTrial, a scheduler.Assignment) 
 // describe is a function of its own because its copies of a configuration would
 // stay on the stack as long as the try runs.
 func (j *Job) describe(t *PlannedTrial, a scheduler.Assignment, sink runner.Sink) *runner.Try {
+	own := t.Own()
 	try := &runner.Try{
-		Config: t.Own(), Task: t.Task.Task, Job: j.Plan.Config.JobName, ID: uuid.NewString(),
+		Config: &own, Task: t.Task.Task, Job: j.Plan.Config.JobName, ID: uuid.NewString(),
 		Attempt: t.Attempt, Number: t.earlier + a.Try, Retries: t.retries + a.Try - 1, Waited: a.Waited, Images: a.Images, Sink: sink,
 	}
 	var errs [4]error

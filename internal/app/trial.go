@@ -50,7 +50,7 @@ func (a *App) RunTrial(ctx context.Context, cfg trials.TrialConfig, p providers.
 	if err != nil {
 		return nil, err
 	}
-	try := &runner.Try{Config: cfg, Task: task, ID: uuid.NewString(), Attempt: 1, Number: 1, Sink: sink}
+	try := &runner.Try{Config: &cfg, Task: task, ID: uuid.NewString(), Attempt: 1, Number: 1, Sink: sink}
 	lock, err := t.lock()
 	if err != nil {
 		return nil, fmt.Errorf("trial %s: %w", cfg.TrialName, err)

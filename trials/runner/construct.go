@@ -68,7 +68,7 @@ type environment struct {
 // construct does all that needs no sandbox: whatever is wrong here concerns this
 // trial alone and costs nothing.
 func (x *run) construct() *trials.Failure {
-	err := x.t.Sink.Begin(&x.t.Config, x.t.Lock)
+	err := x.t.Sink.Begin(x.t.Config, x.t.Lock)
 	x.t.Lock = nil // it is written, and not small
 	if err != nil {
 		return trials.NewFailure(trials.PhaseQueue, x.hostCause(err), "", err.Error())
@@ -76,7 +76,7 @@ func (x *run) construct() *trials.Failure {
 	if x.t.Invalid != nil {
 		return trials.NewFailure(trials.PhaseQueue, trials.CauseInvalidTask, "", x.t.Invalid.Error())
 	}
-	if msg := Unsupported(x.r.opt.Provider.Info(), x.t.Task, x.t.Config); msg != "" {
+	if msg := Unsupported(x.r.opt.Provider.Info(), x.t.Task, *x.t.Config); msg != "" {
 		return trials.NewFailure(trials.PhaseQueue, trials.CauseUnsupported, "Unsupported", msg)
 	}
 	steps := []func() error{x.readKwargs, x.readEnvironment}

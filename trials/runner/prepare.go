@@ -83,7 +83,7 @@ func (x *run) start(ctx context.Context) error {
 func (x *run) image(ctx context.Context, which func(*tasks.Task, trials.TrialConfig, int) (snapshots.Request, error)) (providers.Image, error) {
 	var req snapshots.Request
 	var err error
-	if aside(func() { req, err = which(x.t.Task, x.t.Config, x.t.Number) }); err != nil {
+	if aside(func() { req, err = which(x.t.Task, *x.t.Config, x.t.Number) }); err != nil {
 		return providers.Image{}, err
 	}
 	x.log.Info("image wanted", "key", req.Key, "title", req.Title)

@@ -71,7 +71,7 @@ func newRig(t *testing.T, files map[string]string) *rig {
 	path, job := r.try.Task.Dir, "5e0c1f0e-0000-4000-8000-000000000000"
 	c := trials.NewTrialConfig(trials.TaskConfig{Path: &path})
 	c.TrialName, c.TrialsDir, c.JobID = "trial", jobs, &job
-	r.try.Config, r.try.Lock, r.try.Sink = c, &trials.TrialLock{}, sink
+	r.try.Config, r.try.Lock, r.try.Sink = &c, &trials.TrialLock{}, sink
 	r.try.Job, r.try.ID, r.try.Attempt, r.try.Number = "job", "id", 1, 1
 	return r
 }

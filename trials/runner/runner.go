@@ -61,7 +61,7 @@ func New(o Options) *Runner {
 
 // Try is one execution of one trial.
 type Try struct {
-	Config  trials.TrialConfig
+	Config  *trials.TrialConfig // the result takes it over: it is not small
 	Task    *tasks.Task // nil when it could not be loaded; Invalid says why
 	Invalid error
 	Lock    *trials.TrialLock // written first, and let go
@@ -186,20 +186,21 @@ func (r *Runner) begin(t *Try) *run {
 	x.res = &trials.Result{
 		SchemaVersion: trials.ResultSchema, ID: t.ID, TrialName: t.Config.TrialName, TrialURI: t.Sink.URI(),
 		TaskID: taskID(t.Config.Task), Source: t.Config.Task.Source, TaskChecksum: t.TaskChecksum,
-		Config: t.Config, TaskName: t.Config.Task.Reference(), StartedAt: trials.At(x.begun),
+		Config: *t.Config, TaskName: t.Config.Task.Reference(), StartedAt: trials.At(x.begun),
 		AgentInfo: agents.InfoOf(t.Config.Agent),
 		Harborgate: &trials.Extra{
 			Provider: r.opt.Provider.Info().Name, Attempt: t.Attempt, Try: t.Number, WaitSec: seconds(t.Waited),
 			SnapshotSec: seconds(t.Images), SnapshotQueueSec: seconds(t.Images), Retries: t.Retries, TaskDigest: t.TaskDigest,
 		},
 	}
+	t.Config = &x.res.Config
 	if t.Task != nil {
 		x.res.TaskName = t.Task.Name
 		if !t.Task.Multistep() {
 			mode := string(t.Task.VerifierMode(nil))
 			x.res.VerifierEnvironmentMode = &mode
 		}
-		x.limits = trials.EffectiveTimeouts(t.Task.Config, nil, t.Config)
+		x.limits = trials.EffectiveTimeouts(t.Task.Config, nil, *t.Config)
 		x.res.Harborgate.Timeouts = x.limits.Map()
 	}
 	if t.Source != nil {
