@@ -35,6 +35,7 @@ demo: build ## Run every example task with its own solution and check the outcom
 test: build ## Format, vet, lint, and all tests with the race detector (at most 30 minutes)
 	@scripts/engine.sh
 	@scripts/base-image.sh
+	@scripts/systemd.sh
 	@$(MAKE) fmt-check vet lint race fuzz-proxy
 
 .PHONY: test-full

@@ -21,11 +21,15 @@ const (
 	PM2           Supervisor = "pm2"
 )
 
-// What the files of configs/services say, to be replaced by what holds on a host.
-const (
-	serviceProgram = "/usr/local/bin/harbor"
-	serviceListen  = "127.0.0.1:8741"
-)
+// AuthListen is where the auth proxy takes requests as a service unless told
+// otherwise: on loopback, because whoever reaches it may try tokens, and at a fixed
+// port, because tools are configured with it. The port is below those that Linux
+// gives to outgoing connections, so it is free after a restart, and none that model
+// servers use.
+const AuthListen = "127.0.0.1:8741"
+
+// serviceProgram is what the files of configs/services start.
+const serviceProgram = "/usr/local/bin/harbor"
 
 // ServiceFile is a file for a supervisor.
 type ServiceFile struct {
@@ -46,11 +50,14 @@ func ServiceFiles(s Supervisor, program string, listen []string) ([]ServiceFile,
 	}
 	var streams []string
 	for _, l := range listen {
+		if strings.HasSuffix(l, ":0") && s != PM2 {
+			return nil, fmt.Errorf("auth.listen: a socket of systemd's needs a fixed port, and %s is none: write one, like %s", l, AuthListen)
+		}
 		streams = append(streams, "ListenStream="+strings.TrimPrefix(l, "unix:"))
 	}
 	changes := []string{serviceProgram, program}
 	if len(streams) > 0 {
-		changes = append(changes, "ListenStream="+serviceListen, strings.Join(streams, "\n"))
+		changes = append(changes, "ListenStream="+AuthListen, strings.Join(streams, "\n"))
 	}
 	replace := strings.NewReplacer(changes...)
 	var out []ServiceFile

@@ -22,12 +22,6 @@ import (
 	"harborgate/configs"
 )
 
-// DefaultAuthListen is where the service takes requests unless told otherwise: on
-// loopback, because whoever reaches it may try tokens, and at a fixed port, because
-// tools are configured with it. The port is below those that Linux gives to outgoing
-// connections, so it is free after a restart, and none that model servers use.
-const DefaultAuthListen = "127.0.0.1:8741"
-
 // longestSocket is how long the path of a socket may be: the kernel takes 107 bytes,
 // and it is made under a hidden name first.
 const longestSocket = 95
@@ -47,7 +41,7 @@ func (a *App) ServeAuth(ctx context.Context, drain time.Duration, reload <-chan 
 	}
 	listen := set.addresses()
 	if len(listen) == 0 {
-		listen = []string{DefaultAuthListen}
+		listen = []string{configs.AuthListen}
 	}
 	config, _ := configs.HostPath(a.opt.Lookup)
 	s, err := service.New(ctx, service.Options{

@@ -17,8 +17,9 @@ module.exports = {
       interpreter: "none",
       exec_mode: "fork",
       instances: 1, // one process has the budgets
-      filter_env: true,
+      filter_env: [""], // a part of every name, so none passes; true would do nothing
       env: Object.fromEntries(handed.filter((name) => name in process.env).map((name) => [name, process.env[name]])),
+      merge_logs: true, // no number in their names
       kill_timeout: 30000, // open requests get 25 seconds to end
       exp_backoff_restart_delay: 200,
       time: false, // log lines hold it
