@@ -207,8 +207,10 @@ func slowest(all []stats.Trial) []slowTrial {
 	out := []slowTrial{}
 	for _, t := range ordered[:min(mostSlow, len(ordered))] {
 		s := slowTrial{Trial: t.Name, Arm: t.Row.Arm(), Seconds: t.Duration.Seconds(), Phases: map[trials.Phase]float64{}, Exception: t.Exception}
-		for p, d := range t.Phases {
-			s.Phases[p] = d.Seconds()
+		for _, p := range trials.Phases() {
+			if d, ok := t.Phases.Of(p); ok {
+				s.Phases[p] = d.Seconds()
+			}
 		}
 		out = append(out, s)
 	}

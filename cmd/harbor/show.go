@@ -199,7 +199,7 @@ func showTrial(e *env, dir string) error {
 		fmt.Fprintf(w, "exception\t%s\nblame\t%s\nmessage\t%s\n", printable(x.Type), t.Blame, printableEnds(x.Message, filepath.Join(dir, results.ExceptionFile)))
 	}
 	for _, p := range trials.Phases() {
-		if d, ok := t.Phases[p]; ok {
+		if d, ok := t.Phases.Of(p); ok {
 			fmt.Fprintf(w, "%s\t%s\n", p, d.Round(1e6))
 		}
 	}

@@ -38,7 +38,7 @@ func finished(task string, attempt int, rewards ...any) stats.Trial {
 	t := stats.Trial{
 		Name: fmt.Sprintf("%s__%07d", task, attempt), Task: task, Row: stats.Key{Agent: "oracle", Dataset: "tasks"}, Agent: "oracle", Dataset: "tasks", Attempt: attempt, Tries: 1,
 		Valid: len(rewards) > 0, Duration: time.Duration(10+attempt) * time.Second, Waited: 5 * time.Second, Queued: 5 * time.Second,
-		Phases: map[trials.Phase]time.Duration{trials.PhaseEnvironmentSetup: time.Second, trials.PhaseAgentExecution: 8 * time.Second},
+		Phases: stats.PhaseTimes{1: time.Second, 3: 8 * time.Second},
 	}
 	for i := 0; i+1 < len(rewards); i += 2 {
 		t.Rewards = append(t.Rewards, trials.Reward{Key: rewards[i].(string), Value: trials.Number{Value: rewards[i+1].(float64)}})

@@ -27,8 +27,8 @@ type tally struct {
 
 	mu      sync.Mutex // guards all below
 	res     trials.JobResult
-	trials  map[string]stats.Trial
-	order   []string
+	trials  []stats.Trial  // in the order in which they ended
+	at      map[string]int // where a trial is among them, by name
 	running int
 	retries int
 	extra   trials.JobExtra
@@ -42,7 +42,7 @@ type tally struct {
 func newTally(job *results.Job, plan *Plan, provider string) *tally {
 	now := trials.LocalAt(time.Now())
 	t := &tally{
-		job: job, cfg: plan.Config, trials: map[string]stats.Trial{},
+		job: job, cfg: plan.Config, at: map[string]int{},
 		res: trials.JobResult{
 			SchemaVersion: trials.ResultSchema, ID: plan.ID, StartedAt: now, NTotalTrials: plan.Total(),
 		},
@@ -100,8 +100,7 @@ func (t *tally) noteReused(wanted []Diff) {
 // goOn takes over the numbers of earlier processes.
 func (t *tally) goOn(past *Past) {
 	for _, x := range past.Kept {
-		t.order = append(t.order, x.Name)
-		t.trials[x.Name] = x
+		t.put(x)
 	}
 	t.retries = past.retries
 	r := past.Result
@@ -161,10 +160,7 @@ func (t *tally) tryEnded(r *trials.Result, again bool) {
 	if again {
 		t.retries++
 	} else {
-		if _, seen := t.trials[r.TrialName]; !seen {
-			t.order = append(t.order, r.TrialName)
-		}
-		t.trials[r.TrialName] = stats.Of(r)
+		t.put(stats.Of(r))
 	}
 	t.changed()
 }
@@ -191,7 +187,7 @@ func (t *tally) write(finished *time.Time) error {
 func (t *tally) snapshot(finished *time.Time) trials.JobResult {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	all := t.all()
+	all := t.trials
 	r := t.res
 	r.Stats = stats.Harbor(all, t.cfg.Metrics)
 	r.Stats.Running, r.Stats.Retries = t.running, t.retries
@@ -222,13 +218,19 @@ func (t *tally) snapshot(finished *time.Time) trials.JobResult {
 	return r
 }
 
-func (t *tally) all() []stats.Trial {
-	out := make([]stats.Trial, 0, len(t.order))
-	for _, name := range t.order {
-		out = append(out, t.trials[name])
+// put keeps what became of a trial, in the place of what it was before.
+func (t *tally) put(x stats.Trial) {
+	i, seen := t.at[x.Name]
+	if !seen {
+		t.at[x.Name] = len(t.trials)
+		t.trials = append(t.trials, x)
+		return
 	}
-	return out
+	t.trials[i] = x
 }
+
+// all is for when no trial runs any more.
+func (t *tally) all() []stats.Trial { return t.trials }
 
 // close ends the writing. Twice is fine.
 func (t *tally) close() {

@@ -156,7 +156,7 @@ func (o *overview) phases(b *block, r *trials.Result, t stats.Trial) {
 		b.text("waited", "", stats.TimeText(t.Snapshot)+" for an image")
 	}
 	for _, p := range trials.Phases() {
-		d, ok := t.Phases[p]
+		d, ok := t.Phases.Of(p)
 		if !ok {
 			continue
 		}

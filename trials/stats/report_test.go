@@ -392,7 +392,7 @@ func BenchmarkReport(b *testing.B) {
 		x.Name, x.Attempt, x.Row.Agent = fmt.Sprint(x.Task, "__", i), i%5, []string{"a", "b"}[i%2]
 		x.Duration = time.Duration(rnd.IntN(1e9))
 		x.Usage.CostUSD = new(rnd.Float64())
-		x.Phases = map[trials.Phase]time.Duration{trials.PhaseAgentExecution: x.Duration}
+		x.Phases = PhaseTimes{3: x.Duration}
 		all[i] = x
 	}
 	for b.Loop() {

@@ -3,6 +3,7 @@
 package stats
 
 import (
+	"slices"
 	"time"
 
 	"harborgate/trials"
@@ -28,7 +29,7 @@ type Trial struct {
 	Tries     int      // the last one and those that failed before it
 
 	Usage    trials.Usage // as the auth proxy counted it; else what the agent claims
-	Phases   map[trials.Phase]time.Duration
+	Phases   PhaseTimes
 	Duration time.Duration
 	Waited   time.Duration // for a slot
 	Snapshot time.Duration // for images
@@ -38,6 +39,21 @@ type Trial struct {
 	Settings []Setting
 }
 
+// PhaseTimes is how long each phase took, in the order of trials.Phases. Zero is a
+// phase that there was not. It is no map because a job keeps many.
+type PhaseTimes [7]time.Duration
+
+// Of returns how long a phase took, and whether there was one.
+func (t PhaseTimes) Of(p trials.Phase) (d time.Duration, ok bool) {
+	d = t[slices.Index(trials.Phases(), p)]
+	return d, d > 0
+}
+
+// Set says how long a phase took.
+func (t *PhaseTimes) Set(p trials.Phase, d time.Duration) {
+	t[slices.Index(trials.Phases(), p)] = max(d, 0)
+}
+
 // Adhoc is the data set of tasks that were named themselves.
 const Adhoc = "adhoc"
 
@@ -45,7 +61,7 @@ const Adhoc = "adhoc"
 func Of(r *trials.Result) Trial {
 	t := Trial{
 		Name: r.TrialName, Task: r.TaskName, Agent: r.AgentInfo.Name, Dataset: Adhoc, Attempt: 1, Tries: 1,
-		Valid: r.RewardValid, Cancelled: r.Cancelled(), Phases: map[trials.Phase]time.Duration{},
+		Valid: r.RewardValid, Cancelled: r.Cancelled(),
 	}
 	if m := r.AgentInfo.ModelInfo; m != nil {
 		t.Model = m.Name
@@ -70,9 +86,7 @@ func Of(r *trials.Result) Trial {
 		trials.PhaseEnvironmentSetup: r.EnvironmentSetup, trials.PhaseAgentSetup: r.AgentSetup,
 		trials.PhaseAgentExecution: r.AgentExecution, trials.PhaseVerifier: r.Verifier,
 	} {
-		if d := timing.Duration(); d > 0 {
-			t.Phases[p] = d
-		}
+		t.Phases.Set(p, timing.Duration())
 	}
 	t.Duration = (&trials.Timing{StartedAt: r.StartedAt, FinishedAt: r.FinishedAt}).Duration()
 	switch {

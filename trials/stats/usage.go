@@ -81,7 +81,7 @@ func phaseTimes(group []*Trial) []PhaseTime {
 	for _, p := range trials.Phases() {
 		var xs []float64
 		for _, t := range group {
-			if d, ok := t.Phases[p]; ok {
+			if d, ok := t.Phases.Of(p); ok {
 				xs = append(xs, d.Seconds())
 			}
 		}

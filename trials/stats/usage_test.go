@@ -49,7 +49,7 @@ func TestTimes(t *testing.T) {
 	for i, sec := range []int{1, 2, 3, 4, 10} {
 		x := verdict(fmt.Sprint(i), 1)
 		x.Duration, x.Waited, x.Snapshot, x.Queued = time.Duration(sec)*time.Second, 2*time.Second, time.Second, 2500*time.Millisecond
-		x.Phases = map[trials.Phase]time.Duration{trials.PhaseVerifier: time.Second, trials.PhaseAgentExecution: time.Duration(sec) * time.Second}
+		x.Phases = PhaseTimes{3: time.Duration(sec) * time.Second, 5: time.Second}
 		all = append(all, x)
 	}
 	all = append(all, missing("z", trials.BlameTask, "XError")) // never began

@@ -60,7 +60,7 @@ func TestOf(t *testing.T) {
 	if got.Row != (Key{Agent: "a", Model: "p/m", Dataset: "set"}) || got.Eval() != "a__m__set" || got.Attempt != 2 || got.Tries != 3 || !got.Valid || got.Cancelled {
 		t.Errorf("%+v", got)
 	}
-	if len(got.Phases) != 1 || got.Phases[trials.PhaseAgentExecution] != time.Second || got.Duration != time.Minute {
+	if got.Phases != (PhaseTimes{3: time.Second}) || got.Duration != time.Minute {
 		t.Errorf("%v of %v", got.Phases, got.Duration)
 	}
 	if got.Waited != 1500*time.Millisecond || got.Snapshot != 500*time.Millisecond || got.Queued != 1750*time.Millisecond || got.Blame != trials.BlameAgent {
