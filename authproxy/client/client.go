@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"harborgate/authproxy"
+	"harborgate/authproxy/usage"
 )
 
 // Client speaks to one service. It is safe for concurrent use. Its errors name the
@@ -67,6 +68,15 @@ func (c *Client) Grant(ctx context.Context, id string) (authproxy.GrantStatus, e
 // Revoke ends a grant and its open streams, and returns what came of it.
 func (c *Client) Revoke(ctx context.Context, id string) (authproxy.Totals, error) {
 	return call[authproxy.Totals](ctx, c, http.MethodDelete, "/v1/grants/"+url.PathEscape(id), nil)
+}
+
+// Usage adds up the audit log of the service.
+func (c *Client) Usage(ctx context.Context, by usage.By, f usage.Filter) (usage.Report, error) {
+	q := url.Values{"by": {string(by)}, "job": {f.Job}}
+	if !f.Since.IsZero() {
+		q.Set("since", f.Since.Format(time.RFC3339Nano))
+	}
+	return call[usage.Report](ctx, c, http.MethodGet, "/v1/usage?"+q.Encode(), nil)
 }
 
 // Reload has the service read its configuration and keys again.

@@ -9,6 +9,7 @@ package service
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -19,6 +20,7 @@ import (
 	"time"
 
 	"harborgate/authproxy"
+	"harborgate/authproxy/usage"
 )
 
 // Options are what a service is made of.
@@ -173,14 +175,36 @@ func (s *Service) Run(ctx context.Context) error {
 	}
 }
 
-// adminServer is the proxy's, and metrics.
+// adminServer is the proxy's, with metrics and sums of the audit log.
 func (s *Service) adminServer() *http.Server {
 	server := s.proxy.AdminServer()
 	mux := http.NewServeMux()
 	mux.Handle("/", server.Handler)
 	mux.Handle("GET /metrics", s.meter.handler())
+	mux.HandleFunc("GET /v1/usage", s.usage)
 	server.Handler = mux
 	return server
+}
+
+// usage answers with a usage.Report: ?by=job&job=NAME&since=TIME.
+func (s *Service) usage(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	f := usage.Filter{Job: q.Get("job")}
+	var report usage.Report
+	var err error
+	if text := q.Get("since"); text != "" {
+		f.Since, err = time.Parse(time.RFC3339Nano, text)
+	}
+	if err == nil {
+		report, err = usage.Read([]string{filepath.Join(s.opts.StateDir, AuditFile)}, usage.By(q.Get("by")), f)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	var answer any = report
+	if err != nil {
+		w.WriteHeader(http.StatusBadRequest)
+		answer = map[string]string{"error": err.Error()}
+	}
+	_ = json.NewEncoder(w).Encode(answer) // a client that left misses nothing
 }
 
 // reload reads the configuration again. A bad one changes nothing.

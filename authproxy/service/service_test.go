@@ -21,6 +21,7 @@ import (
 
 	"harborgate/authproxy"
 	"harborgate/authproxy/client"
+	"harborgate/authproxy/usage"
 	"harborgate/internal/mockllm"
 )
 
@@ -247,9 +248,7 @@ func TestOpenRequestsEndBeforeTheService(t *testing.T) {
 	if m := r.until("draining"); m["open"] != 1.0 {
 		t.Errorf("%v", m)
 	}
-	if s, err := r.Status(t.Context()); err != nil || s.Ready || len(s.Listen) != 0 {
-		t.Errorf("%+v %v", s, err)
-	}
+	r.eventually(func(s authproxy.Status) bool { return s.Draining && !s.Ready && len(s.Listen) == 0 })
 	close(hold)
 	if status := <-answer; status != http.StatusOK {
 		t.Errorf("%d: a request was cut that had time to end", status)
@@ -330,6 +329,27 @@ func TestMetrics(t *testing.T) {
 	}
 	if bytes.Contains(b, []byte("CANARY")) || bytes.Contains(b, []byte("hgt_")) {
 		t.Error("a secret is in the metrics")
+	}
+}
+
+func TestUsageOverTheSocket(t *testing.T) {
+	t.Parallel()
+	r := start(t)
+	token := r.mint()
+	for range 2 {
+		if status, text := r.ask(token); status != http.StatusOK {
+			t.Fatalf("%d %s", status, text)
+		}
+	}
+	u, err := r.Usage(t.Context(), usage.ByModel, usage.Filter{Job: "j", Since: time.Now().Add(-time.Hour)})
+	if err != nil || u.Total.Requests != 2 || len(u.Rows) != 1 || u.Rows[0].Key != "claude-haiku-4-5" {
+		t.Errorf("%+v %v", u, err)
+	}
+	if u, err := r.Usage(t.Context(), usage.ByModel, usage.Filter{Since: time.Now().Add(time.Hour)}); err != nil || u.Total.Requests != 0 {
+		t.Errorf("%+v %v", u, err)
+	}
+	if _, err := r.Usage(t.Context(), "mood", usage.Filter{}); err == nil || !strings.Contains(err.Error(), "upstream") {
+		t.Errorf("%v", err)
 	}
 }
 

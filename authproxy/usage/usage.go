@@ -47,13 +47,12 @@ func keys() map[By]func(authproxy.Record) string {
 
 // Filter chooses records. Zero fields choose all.
 type Filter struct {
-	Since, Until time.Time
-	Job          string // itself, or what its name begins with up to its id
+	Since time.Time
+	Job   string // itself, or what its name begins with up to its id
 }
 
 func (f Filter) has(r authproxy.Record) bool {
-	switch {
-	case !f.Since.IsZero() && r.Time.Before(f.Since), !f.Until.IsZero() && !r.Time.Before(f.Until):
+	if r.Time.Before(f.Since) {
 		return false
 	}
 	return f.Job == "" || r.Job == f.Job || strings.HasPrefix(r.Job, f.Job+"-")
@@ -83,13 +82,11 @@ func (r *Row) add(rec authproxy.Record) {
 	if rec.Guessed {
 		r.Guessed++
 	}
-	u, n := &r.Usage, rec.Usage
-	u.Input, u.CacheRead, u.Output, u.Reasoning = u.Input+n.Input, u.CacheRead+n.CacheRead, u.Output+n.Output, u.Reasoning+n.Reasoning
-	u.CacheWrite, u.CacheWriteLong, u.Searches = u.CacheWrite+n.CacheWrite, u.CacheWriteLong+n.CacheWriteLong, u.Searches+n.Searches
+	r.Usage = plus(r.Usage, rec.Usage)
 	switch {
 	case rec.Cost != nil:
 		r.Cost += *rec.Cost
-	case n.Tokens() > 0:
+	case rec.Usage.Tokens() > 0:
 		r.Unpriced++
 	}
 }
@@ -101,6 +98,35 @@ type Report struct {
 	Total Row   `json:"total"`
 	// Damaged lines are left out: as a rule the last one of a process that was killed.
 	Damaged int `json:"damaged_lines,omitempty"`
+}
+
+// Plus adds another report of the same groups.
+func (r Report) Plus(o Report) Report {
+	rows := map[string]Row{}
+	for _, row := range slices.Concat(r.Rows, o.Rows) {
+		rows[row.Key] = sum(rows[row.Key], row)
+	}
+	out := Report{By: r.By, Rows: []Row{}, Total: sum(r.Total, o.Total), Damaged: r.Damaged + o.Damaged}
+	for _, k := range slices.Sorted(maps.Keys(rows)) {
+		out.Rows = append(out.Rows, rows[k])
+	}
+	return out
+}
+
+// sum adds two rows; it has the key of the second.
+func sum(a, b Row) Row {
+	return Row{
+		Key: b.Key, Requests: a.Requests + b.Requests, Refused: a.Refused + b.Refused, Failed: a.Failed + b.Failed,
+		Usage: plus(a.Usage, b.Usage), Cost: a.Cost + b.Cost, Unpriced: a.Unpriced + b.Unpriced, Guessed: a.Guessed + b.Guessed,
+	}
+}
+
+func plus(a, b authproxy.Usage) authproxy.Usage {
+	return authproxy.Usage{
+		Input: a.Input + b.Input, CacheRead: a.CacheRead + b.CacheRead,
+		CacheWrite: a.CacheWrite + b.CacheWrite, CacheWriteLong: a.CacheWriteLong + b.CacheWriteLong,
+		Output: a.Output + b.Output, Reasoning: a.Reasoning + b.Reasoning, Searches: a.Searches + b.Searches,
+	}
 }
 
 // Read adds up the logs at paths, each with those that were set aside. Paths that do

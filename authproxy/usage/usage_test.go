@@ -101,11 +101,28 @@ func TestFilters(t *testing.T) {
 	t.Parallel()
 	path := logs(t)
 	for want, f := range map[int64]Filter{
-		3: {Job: "a"}, 6: {Since: day()}, 1: {Since: day().Add(time.Hour), Job: "b-2"}, 5: {Until: day().Add(2 * time.Hour)}, 0: {Job: "a-"},
+		3: {Job: "a"}, 6: {Since: day()}, 1: {Since: day().Add(time.Hour), Job: "b-2"}, 0: {Job: "a-"},
 	} {
 		if r, err := Read([]string{path}, ByJob, f); err != nil || r.Total.Requests != want {
 			t.Errorf("%+v: %+v %v", f, r.Total, err)
 		}
+	}
+}
+
+func TestReportsAddUp(t *testing.T) {
+	t.Parallel()
+	path := logs(t)
+	one, err := Read([]string{path}, ByJob, Filter{Job: "a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	two, err := Read([]string{path}, ByJob, Filter{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	both := one.Plus(two)
+	if len(both.Rows) != 2 || both.Rows[0].Requests != 6 || both.Rows[1].Requests != 3 || both.Total.Requests != 9 || both.Total.Usage.Output != 168+126 || both.Total.Key != "total" {
+		t.Errorf("%+v", both)
 	}
 }
 

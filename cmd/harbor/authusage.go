@@ -18,15 +18,15 @@ func newAuthUsageCommand(e *env) *cobra.Command {
 	var last time.Duration
 	c := jsonFlag(e, &cobra.Command{
 		Use:   "usage",
-		Short: "Add up what models were used for, from the audit logs of this user's proxies",
+		Short: "Add up what was used, by the auth proxy that runs and by this user's jobs",
 		Args:  cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
+		RunE: func(c *cobra.Command, _ []string) error {
 			return withApp(e, func(e *env, a *app.App) error {
 				f := usage.Filter{Job: job}
 				if last > 0 {
 					f.Since = time.Now().Add(-last)
 				}
-				r, err := a.AuthUsage(usage.By(by), f)
+				r, err := a.AuthUsage(c.Context(), usage.By(by), f)
 				if err != nil {
 					return codedError{exitNothing, err}
 				}

@@ -151,14 +151,27 @@ func (a *App) probed(ctx context.Context) (p probe.Proxy, where string, done fun
 	return probe.Own(own), "", done, nil
 }
 
-// AuthUsage adds up the audit logs of this user's state directory: those of the
-// service and of jobs with proxies of their own.
-func (a *App) AuthUsage(by usage.By, f usage.Filter) (usage.Report, error) {
+// AuthUsage adds up what was used: by the service that answers, or else by its log
+// in this user's state directory, and by this user's jobs with proxies of their own.
+func (a *App) AuthUsage(ctx context.Context, by usage.By, f usage.Filter) (usage.Report, error) {
 	paths, err := filepath.Glob(filepath.Join(a.authDir(), "jobs", "*", service.AuditFile))
 	if err != nil {
 		return usage.Report{}, err
 	}
-	return usage.Read(append(paths, filepath.Join(a.authDir(), service.AuditFile)), by, f)
+	c, err := a.AuthClient(ctx)
+	if err != nil {
+		return usage.Report{}, err
+	}
+	defer c.Close()
+	shared, err := c.Usage(ctx, by, f)
+	if errors.Is(err, client.ErrNotRunning) {
+		return usage.Read(append(paths, filepath.Join(a.authDir(), service.AuditFile)), by, f)
+	}
+	if err != nil {
+		return usage.Report{}, err
+	}
+	own, err := usage.Read(paths, by, f)
+	return own.Plus(shared), err
 }
 
 // BaseURLs are where clients of a service find an upstream, by the addresses of its
