@@ -97,8 +97,8 @@ func placesOf(s configs.Supervisor, config string) places {
 	return places{files: config, next: []string{"pm2 start " + filepath.Join(config, "ecosystem.config.cjs"), "pm2 save"}}
 }
 
-// Install writes the files, all or none. A file that is there with other content is
-// somebody's work, and is replaced by force only.
+// Install writes the files. One that is there with other content is somebody's work:
+// unless by force, nothing is written then.
 func (i Installation) Install(force bool) error {
 	var foreign []string
 	for _, f := range i.Files {
@@ -114,19 +114,24 @@ func (i Installation) Install(force bool) error {
 	if len(foreign) > 0 && !force {
 		return fmt.Errorf("%s: there is something else already: compare with --print, replace with --force", strings.Join(foreign, ", "))
 	}
-	for _, d := range i.Dirs {
-		if err := os.MkdirAll(d, 0o700); err != nil {
-			return fmt.Errorf("install: %w: run it as root, or for one user with --user", err)
-		}
+	var errs []error
+	for _, d := range i.Dirs { // what is around it, the service must be able to enter
+		errs = append(errs, makeOpen(filepath.Dir(d)), os.MkdirAll(d, 0o700))
 	}
 	for _, f := range i.Files {
-		err := os.MkdirAll(filepath.Dir(f.Path), 0o755)
-		if err == nil {
-			err = atomicfile.Write(f.Path, []byte(f.Text), 0o644)
-		}
-		if err != nil {
-			return fmt.Errorf("install: %w: run it as root, or for one user with --user", err)
-		}
+		errs = append(errs, makeOpen(filepath.Dir(f.Path)), atomicfile.Write(f.Path, []byte(f.Text), 0o644))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("install: %w: run it as root, or for one user with --user", err)
 	}
 	return nil
+}
+
+// makeOpen makes a directory that all can enter, whatever the umask. One that is there
+// stays as it is.
+func makeOpen(dir string) error {
+	if _, err := os.Stat(dir); err == nil {
+		return nil
+	}
+	return errors.Join(os.MkdirAll(dir, 0o755), os.Chmod(dir, 0o755))
 }
