@@ -120,10 +120,19 @@ func NewBodyWriter(w io.Writer, size int, buffered bool) *BodyWriter {
 	return &BodyWriter{w: w, size: min(size, MaxChunk), flush: !buffered}
 }
 
-func (d *BodyWriter) Write(p []byte) (int, error) {
-	if d.buf == nil {
-		d.buf = make([]byte, headLen, headLen+d.size)
+// grow makes room for n bytes, or for a whole frame of what is gathered.
+func (d *BodyWriter) grow(n int) {
+	if !d.flush {
+		n = d.size
 	}
+	if n = min(n, d.size); cap(d.buf) < headLen+n {
+		was := max(len(d.buf), headLen)
+		d.buf = append(make([]byte, 0, headLen+n), d.buf...)[:was]
+	}
+}
+
+func (d *BodyWriter) Write(p []byte) (int, error) {
+	d.grow(len(p))
 	written := 0
 	for len(p) > 0 {
 		n := min(len(p), cap(d.buf)-len(d.buf))
@@ -156,9 +165,8 @@ func (d *BodyWriter) send() error {
 
 // ReadFrom sends what r delivers without another copy.
 func (d *BodyWriter) ReadFrom(r io.Reader) (int64, error) {
-	if d.buf == nil {
-		d.buf = make([]byte, headLen, headLen+d.size)
-	}
+	const piece = 16 << 10 // many connections may wait for something to read
+	d.grow(piece)
 	var copied int64
 	for {
 		n, err := r.Read(d.buf[len(d.buf):cap(d.buf)])

@@ -16,8 +16,9 @@ type Conn struct {
 	ended    bool
 }
 
-// relayChunk keeps the memory of idle connections small.
-const relayChunk = 16 << 10
+// relayChunk is the largest frame of a connection; memory is taken for those that
+// there are.
+const relayChunk = 64 << 10
 
 // NewConn speaks over stream, whose header was read or written.
 func NewConn(stream net.Conn) *Conn {

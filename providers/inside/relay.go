@@ -22,7 +22,7 @@ type port struct {
 	mu     sync.Mutex
 	number int
 	stream net.Conn // holds the port open on the current link
-	conns  map[net.Conn]struct{}
+	conns  map[*relayed]struct{}
 	closed bool
 }
 
@@ -31,7 +31,7 @@ type port struct {
 // off reads an error, one that was closed reads io.EOF, and both can be closed in
 // one direction (CloseWrite).
 func (s *Session) Expose(ctx context.Context, handle func(net.Conn)) (string, func() error, error) {
-	p := &port{id: newID(), handle: handle, conns: map[net.Conn]struct{}{}}
+	p := &port{id: newID(), handle: handle, conns: map[*relayed]struct{}{}}
 	if err := s.expose(ctx, p); err != nil {
 		return "", nil, s.fail(ctx, "expose", err)
 	}
@@ -138,14 +138,14 @@ func (p *port) closeConns() {
 	p.mu.Lock()
 	p.closed = true
 	conns := p.conns
-	p.conns = map[net.Conn]struct{}{}
+	p.conns = map[*relayed]struct{}{}
 	p.mu.Unlock()
 	for c := range conns {
-		c.Close()
+		c.cut()
 	}
 }
 
-func (p *port) add(c net.Conn) bool {
+func (p *port) add(c *relayed) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed || len(p.conns) >= insideproto.MaxRelays {
@@ -155,7 +155,7 @@ func (p *port) add(c net.Conn) bool {
 	return true
 }
 
-func (p *port) remove(c net.Conn) {
+func (p *port) remove(c *relayed) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.conns, c)
@@ -177,7 +177,7 @@ func (s *Session) receive(stream *yamux.Stream) {
 		stream.Close()
 		return
 	}
-	conn := &relayed{Conn: insideproto.NewConn(stream), port: p}
+	conn := &relayed{ahead: &ahead{Conn: insideproto.NewConn(stream)}, port: p}
 	if !p.add(conn) {
 		conn.Close()
 		return
@@ -187,11 +187,11 @@ func (s *Session) receive(stream *yamux.Stream) {
 
 // relayed is a connection that its port knows until it is closed.
 type relayed struct {
-	*insideproto.Conn
+	*ahead
 	port *port
 }
 
 func (r *relayed) Close() error {
 	r.port.remove(r)
-	return r.Conn.Close()
+	return r.ahead.Close()
 }
