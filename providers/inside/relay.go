@@ -141,7 +141,7 @@ func (p *port) closeConns() {
 	p.conns = map[*relayed]struct{}{}
 	p.mu.Unlock()
 	for c := range conns {
-		c.cut()
+		_ = c.cut()
 	}
 }
 
