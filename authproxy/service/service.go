@@ -53,14 +53,18 @@ const (
 	auditFiles = 8
 )
 
-// AuditFile is the name of the audit log in the state directory.
-const AuditFile = "audit.jsonl"
+// Files in the state directory.
+const (
+	AuditFile       = "audit.jsonl"
+	TranscriptsFile = "transcripts.jsonl"
+)
 
 // Service is a proxy with all that it needs. Run it once, and Close it.
 type Service struct {
 	opts  Options
 	proxy *authproxy.Proxy
 	audit *authproxy.AuditLog
+	said  *authproxy.AuditLog // transcripts of grants that ask for them
 	watch *watcher
 	meter *meters
 	admin net.Listener
@@ -84,8 +88,11 @@ func (s *Service) open(ctx context.Context) (err error) {
 	if s.audit, err = authproxy.OpenAuditLog(filepath.Join(o.StateDir, AuditFile), auditBytes, auditFiles); err != nil {
 		return err
 	}
+	if s.said, err = authproxy.OpenAuditLog(filepath.Join(o.StateDir, TranscriptsFile), auditBytes, auditFiles); err != nil {
+		return err
+	}
 	s.proxy, err = authproxy.New(authproxy.Options{
-		Load: s.load, Sources: o.Sources, StateDir: o.StateDir, Log: o.Log, Audit: s.audit, Metrics: s.meter,
+		Load: s.load, Sources: o.Sources, StateDir: o.StateDir, Log: o.Log, Audit: s.audit, Transcripts: s.said, Metrics: s.meter,
 	})
 	if err != nil {
 		return err
@@ -122,8 +129,10 @@ func (s *Service) Close() error {
 	if s.proxy != nil {
 		errs = append(errs, s.proxy.Close())
 	}
-	if s.audit != nil {
-		errs = append(errs, s.audit.Close())
+	for _, l := range []*authproxy.AuditLog{s.audit, s.said} {
+		if l != nil {
+			errs = append(errs, l.Close())
+		}
 	}
 	if s.watch != nil {
 		errs = append(errs, s.watch.close())

@@ -48,7 +48,7 @@ it with harbor run -c OUT. Without OUT it is configs/job-AGENT-TIME.yaml.`,
 // refuseForInit takes flags off that nothing in a configuration stands for: what is named
 // here, and what belongs to whoever runs it.
 func refuseForInit(s *pflag.FlagSet, use string, names ...string) {
-	for _, name := range append(names, "yes", "pass-credentials", "trial-budget-usd", "print-config") {
+	for _, name := range append(names, "yes", "pass-credentials", "model-transcripts", "trial-budget-usd", "print-config") {
 		f := s.Lookup(name)
 		f.Value = refused{name, "a configuration has no place for it: give it to " + use, f.Value.Type() == "bool"}
 		f.Hidden = true

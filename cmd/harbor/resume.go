@@ -99,6 +99,7 @@ func newResumeFlags(o *runOptions) *cobra.Command {
 // addModelFlags say how trials get at models.
 func addModelFlags(s *pflag.FlagSet, f *sharedFlags) {
 	s.BoolVar(&f.settings.PassCredentials, "pass-credentials", false, "let model credentials that a task asks for into agents' sandboxes")
+	s.BoolVar(&f.settings.Transcripts, "model-transcripts", false, "keep what is said to models and by them, without keys, in model-transcripts.jsonl of each trial")
 	s.TextVar(&f.settings.TrialBudget, "trial-budget-usd", app.USD(0), "US dollars that each trial may spend on models, as the auth proxy counts (default budgets.trial of config.yaml)")
 }
 

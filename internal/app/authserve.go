@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -38,6 +39,9 @@ func (a *App) ServeAuth(ctx context.Context, drain time.Duration, reload <-chan 
 	}
 	if err := keepMemory(); err != nil {
 		return err
+	}
+	if gogc, _ := a.opt.Lookup("GOGC"); gogc == "" {
+		debug.SetGCPercent(authproxy.GCPercent)
 	}
 	listen := set.addresses()
 	if len(listen) == 0 {
@@ -77,10 +81,18 @@ func (a *App) loadAuth() (authproxy.Config, error) {
 // keepMemory keeps keys out of core dumps, and other processes of the user out of
 // this one's memory and environment.
 func keepMemory() error {
-	if err := unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{}); err != nil {
-		return fmt.Errorf("forbid core dumps: %w", err)
+	if err := noCores(); err != nil {
+		return err
 	}
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+		return fmt.Errorf("forbid core dumps: %w", err)
+	}
+	return nil
+}
+
+// noCores keeps what this process holds out of core dumps.
+func noCores() error {
+	if err := unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{}); err != nil {
 		return fmt.Errorf("forbid core dumps: %w", err)
 	}
 	return nil

@@ -68,6 +68,8 @@ type Settings struct {
 	// Budgets of the job and of each trial; zero is those of config.yaml. A job that
 	// goes on keeps what it had unless told otherwise.
 	Budget, TrialBudget USD
+	// Transcripts keeps what is said to models and by them, without keys.
+	Transcripts bool
 }
 
 // StartJob makes the job's directory, or takes over the one that Continue holds,

@@ -47,6 +47,9 @@ const (
 // openLocal makes a proxy of the job's own. Its ledger outlives it, so that budgets
 // hold over a resume.
 func (a *App) openLocal(ctx context.Context, id string, log *slog.Logger, trialDir func(string) string) (proxy, error) {
+	if err := noCores(); err != nil {
+		return nil, err
+	}
 	dir := filepath.Join(a.authDir(), "jobs", jobKey(id))
 	audit, err := authproxy.OpenAuditLog(filepath.Join(dir, "audit.jsonl"), auditBytes, auditFiles)
 	if err != nil {
@@ -55,7 +58,7 @@ func (a *App) openLocal(ctx context.Context, id string, log *slog.Logger, trialD
 	p, err := authproxy.New(authproxy.Options{
 		Load:    func() (authproxy.Config, error) { return a.jobConfig(id) },
 		Sources: authproxy.Sources{LookupEnv: a.opt.Lookup}, StateDir: dir, Log: log,
-		Audit: copies{audit, trialDir},
+		Audit: copies{audit, trialDir}, Transcripts: copies{audit, trialDir},
 	})
 	if err != nil {
 		return nil, errors.Join(err, audit.Close())
@@ -105,8 +108,12 @@ func jobKey(id string) string {
 	return hex.EncodeToString(sum[:6])
 }
 
-// requestsFile is a trial's copy of the audit, in its directory.
-const requestsFile = "model-requests.jsonl"
+// What a trial's directory has of its requests to models: a copy of the audit, and
+// what was said, where that was asked for.
+const (
+	requestsFile    = "model-requests.jsonl"
+	transcriptsFile = "model-transcripts.jsonl"
+)
 
 // copies writes each record to the audit, and to its trial.
 type copies struct {
@@ -120,14 +127,22 @@ func (c copies) Record(r authproxy.Record) error {
 	if r.Trial == "" {
 		return err
 	}
-	line, jerr := json.Marshal(r)
-	if jerr != nil {
-		return errors.Join(err, jerr)
+	return errors.Join(err, c.add(r.Trial, requestsFile, r))
+}
+
+// Transcript implements authproxy.Transcripts.
+func (c copies) Transcript(t authproxy.Transcript) error { return c.add(t.Trial, transcriptsFile, t) }
+
+// add adds a line to a file of a trial.
+func (c copies) add(trial, name string, v any) error {
+	line, err := json.Marshal(v)
+	if err != nil {
+		return err
 	}
-	f, ferr := os.OpenFile(filepath.Join(c.trialDir(r.Trial), requestsFile), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o644)
-	if ferr != nil {
-		return errors.Join(err, ferr)
+	f, err := os.OpenFile(filepath.Join(c.trialDir(trial), name), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
 	}
-	_, werr := f.Write(append(line, '\n'))
-	return errors.Join(err, werr, f.Close())
+	_, err = f.Write(append(line, '\n'))
+	return errors.Join(err, f.Close())
 }

@@ -162,7 +162,7 @@ func (m *models) spec(w runner.Want) ([]agents.Upstream, authproxy.GrantSpec) {
 	s := authproxy.GrantSpec{
 		Job: m.job, Trial: w.Trial, Phase: string(w.Phase), Expires: w.Until.Add(grantMargin),
 		Source: fmt.Sprintf("%s/%s/%d/%s", m.job, w.Trial, w.Try, w.Phase),
-		Trials: authproxy.Sum{Money: m.set.TrialBudget}, Jobs: authproxy.Sum{Money: m.set.Budget},
+		Trials: authproxy.Sum{Money: m.set.TrialBudget}, Jobs: authproxy.Sum{Money: m.set.Budget}, Bodies: m.set.Transcripts,
 	}
 	var ups []agents.Upstream
 	add := func(name string, key ...string) {

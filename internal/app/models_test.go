@@ -208,6 +208,21 @@ func TestModelsOutOfReachAreNobodysZero(t *testing.T) {
 	}
 }
 
+func TestTranscriptsAreKeptForWhoAsks(t *testing.T) {
+	t.Parallel()
+	r := newModelRig(t, askLine, "")
+	r.mock.Always(func(mockllm.Request) mockllm.Step { return mockllm.Step{Text: "Hello there"} })
+	r.set.Transcripts = true
+	_, res, err := r.run()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(r.cfg.JobsDir, "job", res.TrialName, transcriptsFile))
+	if err != nil || !strings.Contains(string(text), "Hello there") || !strings.Contains(string(text), "max_tokens") {
+		t.Errorf("%s %v", text, err)
+	}
+}
+
 func TestTrialBudgetEndsTheTrial(t *testing.T) {
 	t.Parallel()
 	r := newModelRig(t, strings.Repeat(strings.ReplaceAll(askLine, "|| exit 7", "")+"\n", 3), "")
