@@ -1,9 +1,6 @@
 package agents
 
-import (
-	"maps"
-	"slices"
-)
+import "slices"
 
 // Access is a phase's way to models: the auth proxy as the sandbox sees it, and a
 // token that is worth something only there, and only as long as the phase lasts.
@@ -57,9 +54,4 @@ func (a Access) Env() map[string]string {
 		}
 	}
 	return out
-}
-
-// Variables are the names that Env of upstreams with these dialects sets.
-func Variables(upstreams []Upstream) []string {
-	return slices.Sorted(maps.Keys(Access{Upstreams: upstreams}.Env()))
 }
