@@ -62,7 +62,7 @@ func New(o Options) *Runner {
 // Try is one execution of one trial.
 type Try struct {
 	Config  *trials.TrialConfig // the result takes it over: it is not small
-	Task    *tasks.Task // nil when it could not be loaded; Invalid says why
+	Task    *tasks.Task         // nil when it could not be loaded; Invalid says why
 	Invalid error
 	Lock    *trials.TrialLock // written first, and let go
 	Job     string            // name, for labels; "" for a trial without a job
