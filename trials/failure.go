@@ -95,6 +95,9 @@ const (
 	ExcDeadline           = "DeadlineExceededError"
 	ExcHarness            = "HarnessError"
 	ExcHost               = "HostError"
+	ExcProvider           = "ProviderError"   // the provider gave no sandbox
+	ExcTransfer           = "TransferError"   // files did not get into the sandbox
+	ExcAgentSetup         = "AgentSetupError" // a command that installs the agent failed
 	ExcModels             = "ModelUnavailableError"
 	ExcModelKey           = "ModelCredentialError"
 	ExcBudget             = "BudgetExceededError"
@@ -129,7 +132,9 @@ type rule struct {
 }
 
 // rules turns what the runner saw into Harbor's exception name and a blame. The
-// first row that fits wins, so the general ones stand last.
+// first row that fits wins, so the general ones stand last. What infrastructure or
+// harness did has a name whose policy lets no reward count: nobody knows what the
+// agent would have got without it.
 var rules = []rule{
 	{"", CauseCancelled, "", verdict{ExcCancelled, BlameNone}},
 	{"", CauseDeadline, "", verdict{ExcDeadline, BlameHarness}},
@@ -151,12 +156,12 @@ var rules = []rule{
 	{PhaseEnvironmentSetup, CauseSandboxLost, "", verdict{ExcRuntime, BlameTask}},
 	{PhaseEnvironmentSetup, CauseProvider, "Invalid", verdict{ExcRuntime, BlameTask}},
 	{PhaseEnvironmentSetup, CauseProvider, "NotFound", verdict{ExcRuntime, BlameTask}},
-	{PhaseEnvironmentSetup, CauseUpload, "", verdict{ExcRuntime, BlameInfrastructure}},
-	{PhaseEnvironmentSetup, CauseProvider, "Unavailable", verdict{ExcRuntime, BlameInfrastructure}},
+	{PhaseEnvironmentSetup, CauseUpload, "", verdict{ExcTransfer, BlameInfrastructure}},
+	{PhaseEnvironmentSetup, CauseProvider, "Unavailable", verdict{ExcProvider, BlameInfrastructure}},
 
 	{PhaseAgentSetup, CauseTimeout, "", verdict{ExcAgentSetupTimeout, BlameInfrastructure}},
-	{PhaseAgentSetup, CauseExit, "", verdict{ExcNonZeroExit, BlameInfrastructure}}, // an installation, not the agent
-	{PhaseAgentSetup, CauseUpload, "", verdict{ExcRuntime, BlameInfrastructure}},
+	{PhaseAgentSetup, CauseExit, "", verdict{ExcAgentSetup, BlameInfrastructure}}, // an installation, not the agent
+	{PhaseAgentSetup, CauseUpload, "", verdict{ExcTransfer, BlameInfrastructure}},
 
 	{PhaseAgentSetup, CauseProvider, "Invalid", verdict{ExcInvalidTask, BlameTask}},
 	{PhaseAgentExecution, CauseProvider, "Invalid", verdict{ExcInvalidTask, BlameTask}},
@@ -167,7 +172,7 @@ var rules = []rule{
 
 	{PhaseAgentExecution, CauseTimeout, "", verdict{ExcAgentTimeout, BlameAgent}},
 	{PhaseAgentExecution, CauseExit, "", verdict{ExcNonZeroExit, BlameAgent}},
-	{PhaseAgentExecution, CauseUpload, "", verdict{ExcRuntime, BlameInfrastructure}},
+	{PhaseAgentExecution, CauseUpload, "", verdict{ExcTransfer, BlameInfrastructure}},
 
 	{PhaseArtifacts, CauseTimeout, "", verdict{ExcArtifacts, BlameInfrastructure}},
 	{PhaseArtifacts, CauseProvider, "", verdict{ExcArtifacts, BlameInfrastructure}},
@@ -181,7 +186,7 @@ var rules = []rule{
 
 	{"", CauseProvider, "Internal", verdict{ExcHarness, BlameHarness}},
 	{"", CauseProvider, "Unavailable", verdict{ExcSandboxLost, BlameInfrastructure}},
-	{"", CauseProvider, "", verdict{ExcRuntime, BlameInfrastructure}},
+	{"", CauseProvider, "", verdict{ExcProvider, BlameInfrastructure}},
 	{"", CauseSandboxLost, "", verdict{ExcSandboxLost, BlameInfrastructure}},
 	{"", CauseTimeout, "", verdict{ExcDeadline, BlameHarness}},
 	{"", CauseInternal, "", verdict{ExcHarness, BlameHarness}},

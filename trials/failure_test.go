@@ -106,16 +106,16 @@ func TestFailures(t *testing.T) {
 		{PhaseEnvironmentSetup, CauseSandboxLost, "Unavailable", ExcRuntime, task},
 		{PhaseEnvironmentSetup, CauseProvider, "Invalid", ExcRuntime, task},
 		{PhaseEnvironmentSetup, CauseProvider, "NotFound", ExcRuntime, task},
-		{PhaseEnvironmentSetup, CauseProvider, "Unavailable", ExcRuntime, infra},
-		{PhaseEnvironmentSetup, CauseProvider, "Exhausted", ExcRuntime, infra},
+		{PhaseEnvironmentSetup, CauseProvider, "Unavailable", ExcProvider, infra},
+		{PhaseEnvironmentSetup, CauseProvider, "Exhausted", ExcProvider, infra},
 		{PhaseEnvironmentSetup, CauseProvider, "Internal", ExcHarness, harness},
-		{PhaseEnvironmentSetup, CauseUpload, "", ExcRuntime, infra},
+		{PhaseEnvironmentSetup, CauseUpload, "", ExcTransfer, infra},
 		{PhaseAgentSetup, CauseTimeout, "", ExcAgentSetupTimeout, infra},
-		{PhaseAgentSetup, CauseExit, "", ExcNonZeroExit, infra},
-		{PhaseAgentSetup, CauseUpload, "", ExcRuntime, infra},
+		{PhaseAgentSetup, CauseExit, "", ExcAgentSetup, infra},
+		{PhaseAgentSetup, CauseUpload, "", ExcTransfer, infra},
 		{PhaseAgentExecution, CauseTimeout, "", ExcAgentTimeout, agent},
 		{PhaseAgentExecution, CauseExit, "", ExcNonZeroExit, agent},
-		{PhaseAgentExecution, CauseUpload, "", ExcRuntime, infra},
+		{PhaseAgentExecution, CauseUpload, "", ExcTransfer, infra},
 		{PhaseAgentExecution, CauseProvider, "Unavailable", ExcSandboxLost, infra},
 		{PhaseAgentExecution, CauseSandboxLost, "", ExcSandboxLost, infra},
 		{PhaseArtifacts, CauseTimeout, "", ExcArtifacts, infra},
@@ -159,6 +159,17 @@ func TestEveryFailureIsNamed(t *testing.T) {
 	}
 }
 
+// A reward beside what infrastructure or harness did would blame the agent for it.
+func TestNoRewardCountsBesideTroubleOfOurs(t *testing.T) {
+	t.Parallel()
+	for _, r := range rules {
+		ours := r.blame == BlameInfrastructure || r.blame == BlameHarness
+		if p := PolicyOf(r.exception, nil); ours && (p.HasValidReward || !p.ShouldRetry && r.cause != CauseModelKey) {
+			t.Errorf("%s by %s in phase %q is %s, with the policy %+v", r.cause, r.blame, r.phase, r.exception, p)
+		}
+	}
+}
+
 func TestFailureInHarborsWords(t *testing.T) {
 	t.Parallel()
 	f := NewFailure(PhaseVerifier, CauseRewardMissing, "", "no file")
@@ -185,7 +196,7 @@ func TestB115SetupIsNotTheAgent(t *testing.T) {
 func TestBlameOf(t *testing.T) {
 	t.Parallel()
 	for exception, want := range map[string]Blame{
-		ExcCancelled: BlameNone, ExcHealthcheck: BlameTask, ExcAgentTimeout: BlameAgent, ExcVerifierTimeout: BlameTask,
+		ExcCancelled: BlameNone, ExcHealthcheck: BlameTask, ExcAgentTimeout: BlameAgent, ExcNonZeroExit: BlameAgent, ExcVerifierTimeout: BlameTask,
 		"SandboxBuildFailedError": BlameInfrastructure, "ApiRateLimitError": BlameInfrastructure,
 		"AuthenticationError": BlameHarness, "ContextWindowExceededError": BlameAgent, "MyAgentsOwnError": BlameAgent,
 	} {

@@ -76,6 +76,7 @@ func policyTable() []policyRow {
 		}},
 		{ours: true, policy: ErrorPolicy{ShouldRetry: true}, names: []string{
 			ExcSandboxLost, ExcHarness, ExcHost, ExcDeadline, ExcArtifacts, ExcModels,
+			ExcProvider, ExcTransfer, ExcAgentSetup,
 		}},
 		{ours: true, policy: ErrorPolicy{}, names: []string{
 			ExcUnsupportedTask, ExcInvalidTask, ExcPlatform, ExcMissingVariable, ExcModelKey,
