@@ -55,14 +55,14 @@ func exitCode(e *env, err error) int {
 		return exitOK
 	case errors.As(err, &coded):
 		if coded.error != nil {
-			fmt.Fprintln(e.err, "harbor:", coded.error)
+			fmt.Fprintln(e.err, "harbor:", visible(coded.Error()))
 		}
 		return coded.code
 	case errors.As(err, &usage):
-		fmt.Fprintln(e.err, "harbor:", usage.error)
+		fmt.Fprintln(e.err, "harbor:", visible(usage.Error()))
 		return exitUsage
 	default:
-		fmt.Fprintln(e.err, "harbor:", err)
+		fmt.Fprintln(e.err, "harbor:", visible(err.Error()))
 		return exitBug
 	}
 }

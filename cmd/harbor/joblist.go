@@ -203,7 +203,7 @@ func printJobs(e *env, rows []jobRow) error {
 	fmt.Fprintln(w, "JOB\tSTATE\tTRIALS\tGRADED\tMEAN (BOUNDS)\tSTARTED\tDIRECTORY")
 	for _, r := range rows {
 		if r.Error != "" {
-			fmt.Fprintf(w, "%s\t%s\t\t\t\t\t%s: %s\n", printable(r.Name), r.State, printable(relative(r.Dir)), printable(r.Error))
+			fmt.Fprintf(w, "%s\t%s\t\t\t\t\t%s: %s\n", oneLine(r.Name), r.State, oneLine(relative(r.Dir)), oneLine(r.Error))
 			continue
 		}
 		started := ""
@@ -214,7 +214,7 @@ func printJobs(e *env, rows []jobRow) error {
 		if r.PID != 0 {
 			state = fmt.Sprintf("%s (%d)", state, r.PID)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\t%s\t%s\n", printable(r.Name), state, r.Planned, coverage(r), meanText(r), started, printable(relative(r.Dir)))
+		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\t%s\t%s\n", oneLine(r.Name), state, r.Planned, coverage(r), meanText(r), started, oneLine(relative(r.Dir)))
 	}
 	return w.Flush()
 }

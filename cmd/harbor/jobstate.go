@@ -226,7 +226,7 @@ func rewardText(r trials.Rewards) string {
 }
 
 func (s *jobState) line(e trials.Event, format string, args ...any) string {
-	return fmt.Sprintf("%s [%d/%d] ", e.Time.Local().Format("15:04:05"), len(s.ended), s.total) + printable(fmt.Sprintf(format, args...))
+	return fmt.Sprintf("%s [%d/%d] ", e.Time.Local().Format("15:04:05"), len(s.ended), s.total) + oneLine(fmt.Sprintf(format, args...))
 }
 
 // alive says that the job goes on though nothing ended.
@@ -238,7 +238,7 @@ func (s *jobState) alive(now time.Time) string {
 	line := fmt.Sprintf("%s [%d/%d] %d running, the longest for %s, %d images being made", now.Local().Format("15:04:05"),
 		len(s.ended), s.total, len(s.running), longest.Round(time.Second), len(s.builds))
 	if s.waits != "" {
-		line += "; " + printable(s.waits)
+		line += "; " + oneLine(s.waits)
 	}
 	return line
 }

@@ -36,7 +36,7 @@ func meteredLines(r *trials.Result) []string {
 		out = append(out, fmt.Sprintf("models, %s\t%s", p, strings.Join(parts, " · ")))
 		for _, part := range m.Models {
 			one := trials.Metered{Tokens: part.Tokens, CostUSD: part.CostUSD}
-			out = append(out, fmt.Sprintf("  %s\t%s · %s", printable(part.Model), plural(int(part.Requests), "request"), usageText(one.Usage())))
+			out = append(out, fmt.Sprintf("  %s\t%s · %s", oneLine(part.Model), plural(int(part.Requests), "request"), usageText(one.Usage())))
 		}
 	}
 	if a := r.AgentResult; a != nil && (a.InputTokens != nil || a.OutputTokens != nil || a.CostUSD != nil) {

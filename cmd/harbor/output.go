@@ -41,6 +41,9 @@ func (s streams) file() (*os.File, bool) {
 	if o, ok := w.(*output); ok {
 		w = o.to
 	}
+	if t, ok := w.(*screen); ok {
+		return t.file, true
+	}
 	f, ok := w.(*os.File)
 	return f, ok
 }

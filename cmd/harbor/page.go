@@ -108,11 +108,6 @@ func (b *block) textTable(w io.Writer) {
 	_ = t.Flush() // as with every print here: when it fails, nobody reads any more
 }
 
-// oneLine is printable text without line ends and tabs.
-func oneLine(s string) string {
-	return strings.NewReplacer("\n", " ", "\t", " ").Replace(printable(s))
-}
-
 // writeMarkdown writes in the dialect of GitHub. level is that of the first heading.
 func (p page) writeMarkdown(w io.Writer, level int) {
 	for i, b := range p {

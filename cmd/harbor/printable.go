@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 )
 
 // mostPrinted is how much of one text from a sandbox a line shows.
@@ -16,12 +17,12 @@ func printable(s string) string {
 	if r := []rune(s); len(r) > mostPrinted {
 		s = string(r[:mostPrinted]) + "…"
 	}
-	return strings.Map(func(r rune) rune {
-		if r == '\n' || r == '\t' || unicode.IsPrint(r) {
-			return r
-		}
-		return -1
-	}, visible(s))
+	return visible(s)
+}
+
+// oneLine is printable text without line ends and tabs, as names are shown.
+func oneLine(s string) string {
+	return strings.NewReplacer("\n", " ", "\t", " ").Replace(printable(s))
 }
 
 // printableEnds is printable for a message of which the first line says what failed and
@@ -52,14 +53,16 @@ func (w printableWriter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// visible writes escape characters as Go would.
+// visible writes what a terminal would obey, or show in another place than it stands, as
+// Go would: in JSON, too, that is another spelling of the same. Line ends and tabs stay.
 func visible(s string) string {
-	if !strings.ContainsFunc(s, func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' }) {
+	s = strings.ToValidUTF8(s, string(utf8.RuneError))
+	if !strings.ContainsFunc(s, obeyed) {
 		return s
 	}
 	var b strings.Builder
 	for _, r := range s {
-		if unicode.IsControl(r) && r != '\n' && r != '\t' {
+		if obeyed(r) {
 			q := strconv.QuoteRuneToASCII(r)
 			b.WriteString(q[1 : len(q)-1])
 			continue
@@ -68,3 +71,5 @@ func visible(s string) string {
 	}
 	return b.String()
 }
+
+func obeyed(r rune) bool { return r != '\n' && r != '\t' && !unicode.IsGraphic(r) }

@@ -11,7 +11,7 @@ func TestPrintableObeysNothing(t *testing.T) {
 		"plain – text":           "plain – text",
 		"\x1b]0;title\a\x1b[2J":  `\x1b]0;title\a\x1b[2J`,
 		"a\r\nb\tc":              "a\\r\nb\tc",
-		"\u202eright to left":    "right to left",
+		"\u202eright to left":    `\u202eright to left`,
 		strings.Repeat("x", 501): strings.Repeat("x", 500) + "…",
 	} {
 		if got := printable(in); got != want {

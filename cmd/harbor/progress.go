@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -51,9 +50,9 @@ func newProgress(ctx context.Context, e *env, log *events.Log, plan *app.Plan) *
 // context ended.
 func startProgress(ctx context.Context, e *env, state *jobState, ch <-chan trials.Event, quiet bool) *progress {
 	p := &progress{out: e.err, quiet: quiet, state: state, done: make(chan struct{})}
-	if f, ok := e.err.(*os.File); ok && term.IsTerminal(int(f.Fd())) && wantsLive(e.lookup) {
-		p.live = true
-		if w, _, err := term.GetSize(int(f.Fd())); err == nil {
+	if s, ok := e.err.(*screen); ok && wantsLive(e.lookup) {
+		p.live, p.out = true, s.file // each line is made harmless by itself
+		if w, _, err := term.GetSize(int(s.file.Fd())); err == nil {
 			p.width = w
 		}
 	}
@@ -127,7 +126,7 @@ func (p *progress) draw(lines []string) {
 		fmt.Fprintf(&b, "\r\x1b[%dA\x1b[J", p.lines) // a ^C may have moved it to the right
 	}
 	for _, l := range lines {
-		b.WriteString(clip(printable(l), p.width))
+		b.WriteString(clip(oneLine(l), p.width))
 		b.WriteByte('\n')
 	}
 	p.lines = len(lines)

@@ -98,7 +98,7 @@ func (o *runOptions) showRegrades(all []app.Regraded) {
 			fmt.Fprintln(w, "\nTASK\tEARLIER TRIAL\tWAS\tIS")
 		}
 		if changed++; changed <= mostChanges {
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", printable(r.Task), printable(r.Source), rewardsText(r.Was), rewardsText(r.Now))
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", oneLine(r.Task), oneLine(r.Source), rewardsText(r.Was), rewardsText(r.Now))
 		}
 	}
 	_ = w.Flush() // as with the summary: when it fails, nobody reads any more
@@ -112,7 +112,7 @@ func rewardsText(r trials.Rewards) string {
 	if r == nil {
 		return stats.Unknown
 	}
-	return printable(rewardText(r))
+	return oneLine(rewardText(r))
 }
 
 func newTrialRegradeCommand(e *env) *cobra.Command {

@@ -326,7 +326,7 @@ func (o *runOptions) reportPast(p *app.Plan) {
 		case app.Edited:
 			edited[a.Task]++
 		case app.Unreadable:
-			fmt.Fprintf(o.err, "harbor: trial %s runs again: %s\n", a.Trial, printable(a.Err.Error()))
+			fmt.Fprintf(o.err, "harbor: trial %s runs again: %s\n", oneLine(a.Trial), printable(a.Err.Error()))
 		default:
 		}
 	}
@@ -345,7 +345,7 @@ func (o *runOptions) reportPast(p *app.Plan) {
 	}
 	fmt.Fprintln(o.err, line)
 	for _, task := range slices.Sorted(maps.Keys(edited)) {
-		fmt.Fprintf(o.err, "harbor: task %s was edited, to run again: %s\n", printable(task), plural(edited[task], "trial"))
+		fmt.Fprintf(o.err, "harbor: task %s was edited, to run again: %s\n", oneLine(task), plural(edited[task], "trial"))
 	}
 	if len(past.Copies) > 0 {
 		fmt.Fprintf(o.err, "harbor: not counted, because they are copies of trials of the job: %s\n", someOf(past.Copies))
@@ -358,7 +358,7 @@ func (o *runOptions) reportPast(p *app.Plan) {
 // someOf names some trials.
 func someOf(names []string) string {
 	if n := len(names) - mostNamed; n > 0 {
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:mostNamed], " "), n)
+		return oneLine(fmt.Sprintf("%s and %d more", strings.Join(names[:mostNamed], " "), n))
 	}
-	return strings.Join(names, " ")
+	return oneLine(strings.Join(names, " "))
 }

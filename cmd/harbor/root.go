@@ -33,10 +33,10 @@ type env struct {
 
 // run executes one command line and returns its exit code.
 func run(ctx context.Context, args []string, s streams) int {
+	out := &output{to: onScreen(s.out)}
+	s.out, s.err = out, onScreen(s.err)
 	ctx, sig, stop := withSignals(ctx, s.err)
 	defer stop()
-	out := &output{to: s.out}
-	s.out = out
 	e := &env{streams: s, lookup: os.LookupEnv, log: slog.New(slog.DiscardHandler), hangups: sig.hangups}
 	root := newRoot(e)
 	root.SetArgs(args)

@@ -86,7 +86,7 @@ func (o *runOptions) config() (trials.JobConfig, error) {
 		return cfg, err
 	}
 	for _, p := range problems {
-		fmt.Fprintln(o.err, "harbor:", p)
+		fmt.Fprintln(o.err, "harbor:", oneLine(p.String()))
 	}
 	if err := errors.Join(o.flags.apply(o.cmd.Flags(), &cfg), o.applyDiff(o.cmd.Flags(), &cfg)); err != nil {
 		return cfg, err
@@ -318,9 +318,9 @@ const mostWarnings = 20
 // reportInvalid names tasks that are left out, with all that is wrong.
 func (o *runOptions) reportInvalid(plan *app.Plan) {
 	for _, f := range plan.Invalid {
-		fmt.Fprintf(o.err, "harbor: task %s is left out:\n", f.Path)
+		fmt.Fprintf(o.err, "harbor: task %s is left out:\n", oneLine(f.Path))
 		for _, p := range f.Problems.Least(tasks.SeverityError) {
-			fmt.Fprintf(o.err, "  %s\n", p)
+			fmt.Fprintf(o.err, "  %s\n", oneLine(p.String()))
 		}
 	}
 	if n := len(plan.Passed); n > 0 {
@@ -331,7 +331,7 @@ func (o *runOptions) reportInvalid(plan *app.Plan) {
 			fmt.Fprintf(o.err, "harbor: and %d more warnings, see `harbor task check`\n", len(plan.Warnings)-i)
 			break
 		}
-		fmt.Fprintf(o.err, "harbor: warning: %s\n", p)
+		fmt.Fprintf(o.err, "harbor: warning: %s\n", oneLine(p.String()))
 	}
 }
 

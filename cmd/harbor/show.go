@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -142,7 +141,7 @@ func showJob(e *env, dir string) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "\nTRIAL\tREWARD\tTIME\tEXCEPTION\tBLAME")
 	for _, t := range s.Trials {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", printable(t.Name), verdictText(t), t.Duration.Round(100e6), printable(t.Exception), t.Blame)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", oneLine(t.Name), verdictText(t), t.Duration.Round(100e6), oneLine(t.Exception), t.Blame)
 	}
 	return errors.Join(w.Flush(), out.Flush())
 }
@@ -165,7 +164,7 @@ func verdictText(t stats.Trial) string {
 	if !t.Valid {
 		return "–"
 	}
-	text := printable(rewardText(t.Rewards))
+	text := oneLine(rewardText(t.Rewards))
 	if t.Suspect {
 		text += " (suspect)"
 	}
@@ -194,9 +193,9 @@ func showTrial(e *env, dir string) error {
 	}
 	t := stats.Of(r)
 	w := tabwriter.NewWriter(e.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "trial\t%s\ntask\t%s\nagent\t%s %s\nreward\t%s\n", r.TrialName, r.TaskName, r.AgentInfo.Name, r.AgentInfo.Version, verdictText(t))
+	fmt.Fprintf(w, "trial\t%s\ntask\t%s\nagent\t%s %s\nreward\t%s\n", oneLine(r.TrialName), oneLine(r.TaskName), oneLine(r.AgentInfo.Name), oneLine(r.AgentInfo.Version), verdictText(t))
 	if x := r.ExceptionInfo; x != nil {
-		fmt.Fprintf(w, "exception\t%s\nblame\t%s\nmessage\t%s\n", printable(x.Type), t.Blame, printableEnds(x.Message, filepath.Join(dir, results.ExceptionFile)))
+		fmt.Fprintf(w, "exception\t%s\nblame\t%s\nmessage\t%s\n", oneLine(x.Type), t.Blame, printableEnds(x.Message, filepath.Join(dir, results.ExceptionFile)))
 	}
 	for _, p := range trials.Phases() {
 		if d, ok := t.Phases.Of(p); ok {
@@ -207,12 +206,12 @@ func showTrial(e *env, dir string) error {
 		fmt.Fprintf(w, "%s\n", line)
 	}
 	if x := r.Harborgate; x != nil {
-		fmt.Fprintf(w, "provider\t%s\ntry\t%d\nattempt\t%d\n", x.Provider, x.Try, x.Attempt)
+		fmt.Fprintf(w, "provider\t%s\ntry\t%d\nattempt\t%d\n", oneLine(x.Provider), x.Try, x.Attempt)
 		for _, s := range x.Suspect {
-			fmt.Fprintf(w, "suspect\t%s: %s\n", s.Code, printable(s.Message))
+			fmt.Fprintf(w, "suspect\t%s: %s\n", oneLine(s.Code), oneLine(s.Message))
 		}
 		for _, n := range x.Notes {
-			fmt.Fprintf(w, "note\t%s: %s\n", n.Code, printable(n.Message))
+			fmt.Fprintf(w, "note\t%s: %s\n", oneLine(n.Code), oneLine(n.Message))
 		}
 	}
 	return w.Flush()
@@ -236,8 +235,7 @@ func trialLogs(e *env, args []string) error {
 			return err
 		}
 		defer f.Close()
-		_, err = io.Copy(e.out, f)
-		return err
+		return e.copyLog(f)
 	}
 	var names []string
 	err = fs.WalkDir(root.FS(), ".", func(p string, d fs.DirEntry, err error) error {
@@ -248,7 +246,7 @@ func trialLogs(e *env, args []string) error {
 	})
 	slices.Sort(names)
 	for _, n := range names {
-		fmt.Fprintln(e.out, filepath.ToSlash(n))
+		fmt.Fprintln(e.out, oneLine(filepath.ToSlash(n)))
 	}
 	return err
 }

@@ -91,6 +91,7 @@ func (p *summary) broken(label string, indent int, separator string, parts []str
 		label, row = "", ""
 	}
 	for _, part := range parts {
+		part = oneLine(part)
 		switch {
 		case row == "":
 			row = part
@@ -125,7 +126,7 @@ func (p *summary) overview() {
 		if r.Suspect > 0 {
 			coverage += fmt.Sprintf(", %d suspect", r.Suspect)
 		}
-		fmt.Fprintf(p.w, "  %s\n", middle(r.Title(), columns-2))
+		fmt.Fprintf(p.w, "  %s\n", middle(oneLine(r.Title()), columns-2))
 		fmt.Fprintf(p.w, cells, mean, interval, bounds, coverage)
 	}
 }
@@ -168,7 +169,7 @@ func (p *summary) column(r *stats.Row, c *stats.Column) {
 	p.spread = p.spread || c.StandardError != nil
 	parts := append([]string{"mean " + c.Text()}, r.Words()...)
 	parts = slices.Insert(parts, 1, lackingTexts(r, c)...)
-	label := c.Key
+	label := oneLine(c.Key)
 	if utf8.RuneCountInString(label) >= labelWidth {
 		p.broken("", 0, "", []string{clip(label, columns-2)})
 		label = ""
@@ -283,7 +284,7 @@ func (p *summary) counts(r *stats.Row) {
 	var rewards, exceptions []string
 	for _, c := range r.Rewards {
 		for _, v := range c.Values {
-			rewards = append(rewards, fmt.Sprintf("%s\t%s\t%d", clip(c.Key, columns/2), v.Value, v.N))
+			rewards = append(rewards, fmt.Sprintf("%s\t%s\t%d", clip(oneLine(c.Key), columns/2), v.Value, v.N))
 		}
 	}
 	numbers := map[string]int{}
@@ -292,7 +293,7 @@ func (p *summary) counts(r *stats.Row) {
 	}
 	delete(numbers, "") // no verdict, but no exception
 	for _, name := range slices.Sorted(maps.Keys(numbers)) {
-		exceptions = append(exceptions, fmt.Sprintf("%s\t%d", name, numbers[name]))
+		exceptions = append(exceptions, fmt.Sprintf("%s\t%d", oneLine(name), numbers[name]))
 	}
 	p.table("REWARD\t\tCOUNT", rewards)
 	p.table("EXCEPTION\tCOUNT", exceptions)
@@ -361,7 +362,7 @@ func (p *summary) list(heading string, what []string) {
 	}
 	p.section(fmt.Sprintf("%s: %d", heading, len(what)))
 	for _, x := range what[:min(len(what), mostListed)] {
-		fmt.Fprintf(p.w, "  %s\n", x)
+		fmt.Fprintf(p.w, "  %s\n", oneLine(x))
 	}
 	p.more(len(what))
 }

@@ -133,7 +133,7 @@ func (o *trialOptions) start(ctx context.Context, cfg trials.TrialConfig) error 
 		if err != nil {
 			return codedError{exitNothing, err}
 		}
-		o.say("Trial: %s\nTask: %s\nAgent: %s\nEnvironment: %s\nTrials dir: %s\n", cfg.TrialName, cfg.Task, cfg.Agent.AgentName(), p.Info().Name, cfg.TrialsDir)
+		o.say("Trial: %s\nTask: %s\nAgent: %s\nEnvironment: %s\nTrials dir: %s\n", oneLine(cfg.TrialName), oneLine(cfg.Task.Reference()), oneLine(cfg.Agent.AgentName()), p.Info().Name, cfg.TrialsDir)
 		defer outlivePipes()()
 		res, err := a.RunTrial(ctx, cfg, p, o.flags.settings)
 		if err != nil {
@@ -155,13 +155,13 @@ func (o *trialOptions) report(r *trials.Result) error {
 	if o.json {
 		return printJSON(o.env, r)
 	}
-	o.say("\nTrial completed!\nTrial: %s\nTask: %s\nStarted: %s\nFinished: %s\n", r.TrialName, r.TaskName, r.StartedAt.Format("2006-01-02 15:04:05Z"), r.FinishedAt.Format("2006-01-02 15:04:05Z"))
+	o.say("\nTrial completed!\nTrial: %s\nTask: %s\nStarted: %s\nFinished: %s\n", oneLine(r.TrialName), oneLine(r.TaskName), r.StartedAt.Format("2006-01-02 15:04:05Z"), r.FinishedAt.Format("2006-01-02 15:04:05Z"))
 	if x := r.ExceptionInfo; x != nil {
-		o.say("Error: %s: %s\n", printable(x.Type), printableEnds(x.Message, filepath.Join(r.Config.TrialsDir, r.TrialName, results.ExceptionFile)))
+		o.say("Error: %s: %s\n", oneLine(x.Type), printableEnds(x.Message, filepath.Join(r.Config.TrialsDir, r.TrialName, results.ExceptionFile)))
 	}
 	switch {
 	case r.VerifierResult != nil:
-		o.say("Rewards: %s\n", rewardText(r.VerifierResult.Rewards))
+		o.say("Rewards: %s\n", oneLine(rewardText(r.VerifierResult.Rewards)))
 	case r.ExceptionInfo == nil:
 		o.say("No error, and no verifier result.\n")
 	}
