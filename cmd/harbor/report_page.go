@@ -169,19 +169,19 @@ func (j *reportedJob) timeBlock() block {
 			add(cmp.Or(phaseLabels[t.Phase], string(t.Phase)), t.Spread)
 		}
 		if w := r.Waiting; w.Share != nil {
-			b.note("%s waited for %.0f %% of its time: %s for slots and limits, %s for images (n = %d).",
-				r.Title(), *w.Share*100, stats.SecondsText(&w.SlotSec), stats.SecondsText(&w.ImageSec), w.N)
+			b.note("%s waited for %.0f %% of its time: %s for slots and limits, %s for images, summed over %s.",
+				r.Title(), *w.Share*100, stats.SecondsText(&w.SlotSec), stats.SecondsText(&w.ImageSec), plural(w.N, "trial"))
 		}
 	}
 	return b
 }
 
 func (j *reportedJob) failureBlock() block {
-	b := block{heading: "Failures", head: []string{"Blame", "Exception", "Data set", "Arm", "Trials", "Graded all the same", "Examples"}}
+	b := block{heading: "Failures", head: []string{"Blame", "Exception", "Data set", "Arm", "Trials", "Graded all the same", "First reason", "Examples"}}
 	for _, r := range j.Report.Rows {
 		for _, f := range r.Failures {
 			b.rows = append(b.rows, []string{
-				blameText(f), cmp.Or(f.Exception, "no exception"), r.Dataset, r.Arm(), fmt.Sprint(f.N), fmt.Sprint(f.Graded), firstOf(f.Trials),
+				blameText(f), cmp.Or(f.Exception, "no exception"), r.Dataset, r.Arm(), fmt.Sprint(f.N), fmt.Sprint(f.Graded), cmp.Or(f.Reason, stats.Unknown), firstOf(f.Trials),
 			})
 		}
 	}

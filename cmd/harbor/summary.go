@@ -271,7 +271,7 @@ func (p *summary) times(r *stats.Row) {
 	}
 	if w := r.Waiting; w.Share != nil && w.SlotSec+w.ImageSec > 0 {
 		p.line("waiting", fmt.Sprintf("%.0f %% of the time", *w.Share*100),
-			stats.SecondsText(&w.SlotSec)+" for slots", stats.SecondsText(&w.ImageSec)+" for images", fmt.Sprintf("n = %d", w.N))
+			stats.SecondsText(&w.SlotSec)+" for slots", stats.SecondsText(&w.ImageSec)+" for images", "summed over "+plural(w.N, "trial"))
 	}
 }
 
@@ -318,42 +318,6 @@ func (p *summary) more(n int) {
 	if n > mostListed {
 		fmt.Fprintf(p.w, "  and %d more, see --json\n", n-mostListed)
 	}
-}
-
-// failures prints whose doing exceptions and missing verdicts are, with examples.
-func (p *summary) failures() {
-	begun := false
-	for _, r := range p.report.Rows {
-		for _, f := range r.Failures {
-			if !begun {
-				p.section("Exceptions and missing verdicts, by blame")
-				begun = true
-			}
-			head := []string{blameText(f), cmp.Or(f.Exception, "no exception"), plural(f.N, "trial")}
-			if f.Graded > 0 {
-				head = append(head, fmt.Sprintf("%d graded all the same", f.Graded))
-			}
-			p.broken("", 0, " · ", head)
-			if len(p.report.Rows) > 1 {
-				p.broken("", 2, "", []string{"of " + middle(r.Title(), columns-7)})
-			}
-			names := f.Trials
-			if more := len(names) - mostExamples; more > 0 {
-				names = append(slices.Clone(names[:mostExamples]), fmt.Sprintf("and %d more", more))
-			}
-			p.broken("", 2, "  ", names)
-		}
-	}
-}
-
-func blameText(f stats.Failure) string {
-	switch {
-	case f.Blame != trials.BlameNone:
-		return string(f.Blame)
-	case f.Exception == trials.ExcCancelled:
-		return "cancelled"
-	}
-	return "nobody blamed"
 }
 
 func (p *summary) list(heading string, what []string) {

@@ -48,6 +48,9 @@ func finished(task string, attempt int, rewards ...any) stats.Trial {
 
 func failed(t stats.Trial, blame trials.Blame, exception string) stats.Trial {
 	t.Blame, t.Exception, t.Cancelled = blame, exception, exception == trials.ExcCancelled
+	if !t.Cancelled {
+		t.Reason = "why " + t.Name + " failed: exit code: 3"
+	}
 	return t
 }
 

@@ -2,7 +2,6 @@ package stats
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 
 	"harborgate/trials"
@@ -76,7 +75,8 @@ type Failure struct {
 	Blame     trials.Blame `json:"blame"`     // "" when cancelled, or not known
 	N         int          `json:"n"`
 	Graded    int          `json:"graded"`
-	Trials    []string     `json:"trials"` // names, in order
+	Reason    string       `json:"reason,omitempty"` // of the first trial
+	Trials    []string     `json:"trials"`           // names, in order
 }
 
 func failures(group []*Trial) []Failure {
@@ -84,26 +84,24 @@ func failures(group []*Trial) []Failure {
 		exception string
 		blame     trials.Blame
 	}
-	found := map[kind]*Failure{}
+	found := map[kind][]*Trial{}
 	for _, t := range group {
-		if t.Exception == "" && t.Valid {
-			continue
-		}
-		k := kind{t.Exception, t.Blame}
-		if found[k] == nil {
-			found[k] = &Failure{Exception: t.Exception, Blame: t.Blame}
-		}
-		f := found[k]
-		f.N++
-		f.Trials = append(f.Trials, t.Name)
-		if t.Valid {
-			f.Graded++
+		if t.Exception != "" || !t.Valid {
+			k := kind{t.Exception, t.Blame}
+			found[k] = append(found[k], t)
 		}
 	}
 	out := make([]Failure, 0, len(found))
-	for f := range maps.Values(found) {
-		slices.Sort(f.Trials)
-		out = append(out, *f)
+	for k, all := range found {
+		slices.SortFunc(all, func(a, b *Trial) int { return cmp.Compare(a.Name, b.Name) })
+		f := Failure{Exception: k.exception, Blame: k.blame, N: len(all), Reason: all[0].Reason}
+		for _, t := range all {
+			f.Trials = append(f.Trials, t.Name)
+			if t.Valid {
+				f.Graded++
+			}
+		}
+		out = append(out, f)
 	}
 	order := map[trials.Blame]int{trials.BlameNone: len(trials.Blames())}
 	for i, b := range trials.Blames() {

@@ -4,6 +4,7 @@ package stats
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"harborgate/trials"
@@ -22,6 +23,7 @@ type Trial struct {
 	Rewards   trials.Rewards // nil when there is no verdict
 	Valid     bool           // the verdict counts
 	Exception string         // "" when nothing went wrong
+	Reason    string         // the start of its message, on one line
 	Blame     trials.Blame
 	Cancelled bool
 	Suspect   bool
@@ -77,7 +79,7 @@ func Of(r *trials.Result) Trial {
 		t.Rewards = r.VerifierResult.Rewards
 	}
 	if r.ExceptionInfo != nil {
-		t.Exception = r.ExceptionInfo.Type
+		t.Exception, t.Reason = r.ExceptionInfo.Type, reasonOf(r.ExceptionInfo.Message)
 	}
 	if r.AgentResult != nil {
 		t.Usage = r.AgentResult.Usage
@@ -113,6 +115,19 @@ func (t *Trial) extra(x *trials.Extra) {
 	if m, ok := x.Metered[trials.PhaseAgentExecution]; ok {
 		t.Usage = m.Usage()
 	}
+}
+
+// mostReason is how many bytes of a message are kept: of many trials, in memory.
+const mostReason = 160
+
+// reasonOf is the first line of a message, or as much of it as is kept. It is a copy:
+// messages may be long.
+func reasonOf(message string) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(message), "\n")
+	if line = strings.TrimSpace(line); len(line) > mostReason {
+		line = strings.ToValidUTF8(line[:mostReason-len("…")], "") + "…"
+	}
+	return strings.Clone(line)
 }
 
 // Eval is the key under which Harbor's files group trials.
