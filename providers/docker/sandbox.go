@@ -7,6 +7,7 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/pkg/stdcopy"
@@ -24,6 +25,7 @@ type sandbox struct {
 
 	first  atomic.Pointer[stream] // attached before the start, until it is used
 	output lastOutput             // of the image's own program
+	waited atomic.Bool            // for news of why it was killed
 }
 
 // ID is the container's id.
@@ -99,8 +101,39 @@ func (s *sandbox) explain(ctx context.Context, err error) error {
 	if ierr != nil || c.State == nil || c.State.Running || c.State.Status == "created" {
 		return err
 	}
-	d := providers.Death{ExitCode: c.State.ExitCode, OOMKilled: c.State.OOMKilled, Output: s.output.String()}
+	d := providers.Death{ExitCode: c.State.ExitCode, OOMKilled: c.State.OOMKilled || s.killedForMemory(ctx, c.State), Output: s.output.String()}
 	return &providers.Error{Kind: providers.KindUnavailable, Death: &d, Err: fmt.Errorf("%s (%w)", d, err)}
+}
+
+// The engine learns on two ways that a container has ended, and that it was killed
+// for memory; the second may be the later one.
+const (
+	exitKilled = 128 + 9
+	oomNews    = 2 * time.Second
+	oomPause   = 50 * time.Millisecond
+)
+
+// killedForMemory waits for the engine to learn why a container was killed.
+func (s *sandbox) killedForMemory(ctx context.Context, was *container.State) bool {
+	if was.ExitCode != exitKilled || s.waited.Load() {
+		return false
+	}
+	for late := time.Now().Add(oomNews); time.Now().Before(late); {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-time.After(oomPause):
+		}
+		c, err := s.p.engine.ContainerInspect(ctx, s.id)
+		if err != nil || c.State == nil {
+			return false
+		}
+		if c.State.OOMKilled {
+			return true
+		}
+	}
+	s.waited.Store(true) // once is enough: it was something else
+	return false
 }
 
 // lastOutput keeps the end of what was printed. Safe for concurrent use.
