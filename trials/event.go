@@ -29,6 +29,9 @@ const (
 	EventEnd           EventType = "end"         // {rewards, reward_valid, exception, blame}
 	EventCancel        EventType = "cancel"
 	EventRemoved       EventType = "removed" // {sandbox, dur_ms, error}
+	// EventPutBack is of a trial that was run again on purpose, whose try was cut off or
+	// failed: its earlier result is in force once more.
+	EventPutBack EventType = "put-back"
 )
 
 // Event is one line of events.jsonl. Seq grows by one per line of a job.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"sync"
@@ -174,6 +173,7 @@ func (j *Job) Run(ctx context.Context) (Summary, error) {
 	if cause := context.Cause(ctx); errors.As(cause, new(*OutageError)) || errors.As(cause, new(*results.GoneError)) || errors.As(cause, new(*BudgetError)) {
 		err = errors.Join(err, cause)
 	}
+	j.noteStanding()
 	interrupted := ""
 	if ctx.Err() != nil {
 		interrupted = context.Cause(ctx).Error()
@@ -298,50 +298,6 @@ func (j *Job) Build(ctx context.Context, key string) {
 	j.Events.Emit(trials.NewEvent(trials.EventBuildEnd, "", 0, 0, data))
 }
 
-// tries runs the scheduler's assignments.
-type tries struct{ *Job }
-
-// Run executes one try and decides whether there is another. What the try left is
-// put aside at once then: a trial that waits for its next try has no result.
-func (j tries) Run(ctx context.Context, a scheduler.Assignment) scheduler.Outcome {
-	t := &j.Plan.Trials[a.Trial]
-	number := t.earlier + a.Try
-	j.tally.tryStarted()
-	res := j.try(ctx, t, a)
-	j.outage.saw(res)
-	exception := ""
-	if res.ExceptionInfo != nil {
-		exception = res.ExceptionInfo.Type
-	}
-	out := scheduler.Retry(j.Plan.Config.Retry, t.Config.OverrideErrorPolicy, exception, a.Try, rand.Float64())
-	if ctx.Err() != nil {
-		out = scheduler.Outcome{}
-	}
-	if out.Retry {
-		if err := results.Archive(j.trialDir(t)); err != nil {
-			j.log.Warn("the failed try stays where it is until the next one begins", "trial", t.Name, "error", err)
-		}
-		j.Events.Emit(trials.NewEvent(trials.EventRetry, t.Name, t.Attempt, number, map[string]any{
-			"exception": exception, "wait_ms": out.Pause.Milliseconds(),
-		}))
-	}
-	j.tally.tryEnded(res, out.Retry)
-	return out
-}
-
-func (j *Job) trialDir(t *PlannedTrial) string { return filepath.Join(j.Dir, t.Name) }
-
-func (j *Job) try(ctx context.Context, t *PlannedTrial, a scheduler.Assignment) *trials.Result {
-	if err := j.files.Present(); err != nil { // a trial must not make it anew
-		return j.lost(t, err)
-	}
-	sink, err := results.NewTrial(j.trialDir(t), t.earlier+a.Try, results.DefaultLimits())
-	if err != nil {
-		return j.lost(t, err)
-	}
-	return j.runner.Run(ctx, j.describe(t, a, sink))
-}
-
 // describe is a function of its own because its copies of a configuration would
 // stay on the stack as long as the try runs.
 func (j *Job) describe(t *PlannedTrial, a scheduler.Assignment, sink runner.Sink) *runner.Try {
@@ -361,7 +317,7 @@ func (j *Job) describe(t *PlannedTrial, a scheduler.Assignment, sink runner.Sink
 }
 
 // lost is the result of a trial that has no directory to write one to.
-func (j *Job) lost(t *PlannedTrial, err error) *trials.Result {
+func (j *Job) lost(t *PlannedTrial, a scheduler.Assignment, err error) *trials.Result {
 	j.log.Warn("trial directory could not be made", "trial", t.Name, "error", err)
 	f := trials.NewFailure(trials.PhaseQueue, trials.CauseHost, "", err.Error())
 	now := trials.At(time.Now())
@@ -369,7 +325,7 @@ func (j *Job) lost(t *PlannedTrial, err error) *trials.Result {
 		TrialName: t.Name, TaskName: t.Task.Name, Config: t.Own(), StartedAt: now, FinishedAt: now,
 		AgentInfo: agents.InfoOf(t.Config.Agent), Source: t.Config.Task.Source,
 		ExceptionInfo: f.Info(now, trials.PolicyOf(f.Exception, t.Config.OverrideErrorPolicy)),
-		Harborgate:    &trials.Extra{Failure: f, Attempt: t.Attempt},
+		Harborgate:    &trials.Extra{Failure: f, Attempt: t.Attempt, Retries: t.retries + a.Try - 1},
 	}
 }
 

@@ -47,7 +47,8 @@ func newMatch(p *Plan, redo Redo, lookup func(string) (string, bool)) *match {
 type place struct {
 	results.Found
 	slot
-	index int // of its slot in the plan, -1 for none
+	index  int  // of its slot in the plan, -1 for none
+	edited bool // its task is another one now
 }
 
 // run takes out of the plan what is done.
@@ -105,7 +106,7 @@ func (m *match) places(found []results.Found) (finished, cut []place, err error)
 			if err != nil {
 				return nil, nil, err
 			}
-			finished = append(finished, place{f, s, -1})
+			finished = append(finished, place{Found: f, slot: s, index: -1})
 			continue
 		}
 		if errors.Is(f.Err, fs.ErrPermission) {
@@ -122,7 +123,7 @@ func (m *match) places(found []results.Found) (finished, cut []place, err error)
 		if err != nil {
 			return nil, nil, err
 		}
-		cut = append(cut, place{f, s, -1})
+		cut = append(cut, place{Found: f, slot: s, index: -1})
 	}
 	return finished, cut, nil
 }
@@ -188,13 +189,12 @@ func (m *match) take(s slot) int {
 
 // again keeps finished trials whose verdicts stand, and returns the others.
 func (m *match) again(finished []place) ([]place, error) {
-	edited := make([]bool, len(finished))
 	var g errgroup.Group
 	g.SetLimit(runtime.GOMAXPROCS(0)) // reading tasks takes its time, each once
-	for i, p := range finished {
-		if p.index >= 0 {
+	for i := range finished {
+		if p := &finished[i]; p.index >= 0 {
 			g.Go(func() (err error) {
-				edited[i], err = m.plan.all[p.index].edited(p.Found)
+				p.edited, err = m.plan.all[p.index].edited(p.Found)
 				return err
 			})
 		}
@@ -204,10 +204,10 @@ func (m *match) again(finished []place) ([]place, error) {
 	}
 	past := m.plan.Past
 	var out []place
-	for i, p := range finished {
+	for _, p := range finished {
 		t := stats.Of(p.Result)
 		switch {
-		case p.index >= 0 && (edited[i] || m.redo.wants(t)):
+		case p.index >= 0 && (p.edited || m.redo.wants(t)):
 			out = append(out, p)
 			continue
 		case p.index < 0:
@@ -215,16 +215,9 @@ func (m *match) again(finished []place) ([]place, error) {
 		default:
 			m.plan.all[p.index].Planned.Name = p.Name()
 		}
-		past.keep(p.Result, t)
+		past.Kept = append(past.Kept, t)
 	}
 	return out, nil
-}
-
-func (p *Past) keep(r *trials.Result, t stats.Trial) {
-	p.Kept = append(p.Kept, t)
-	if r.Harborgate != nil {
-		p.retries += r.Harborgate.Retries
-	}
 }
 
 // settle makes the plan's trials: those that run once more, under their names, and
@@ -242,7 +235,9 @@ func (m *match) settle(again []place) error {
 		if t.earlier, t.retries, err = m.history(x); err != nil {
 			return err
 		}
-		p.Past.retries += t.retries
+		if x.Result != nil {
+			t.stands = &standing{Trial: stats.Of(x.Result), comesBack: !x.edited && !x.Result.Cancelled()}
+		}
 		p.all[x.index], todo[x.index] = t, t
 		p.Past.Again = append(p.Past.Again, Again{Trial: x.Name(), Task: t.Task.Name, Why: m.why(x, t), Err: x.Err})
 	}
@@ -267,8 +262,8 @@ func (m *match) why(p place, t PlannedTrial) Reason {
 	return Edited
 }
 
-// history counts the tries that a trial had, the one included that is in its
-// directory now, and those of them that failed by themselves.
+// history is the highest number of the tries that a trial had, the one included that
+// is in its directory now, and how many of them failed by themselves.
 func (m *match) history(p place) (tries, failed int, err error) {
 	if tries, err = results.Tries(p.Dir); err != nil {
 		return 0, 0, err
@@ -277,10 +272,14 @@ func (m *match) history(p place) (tries, failed int, err error) {
 		return 0, 0, err
 	}
 	begun, err := results.Begun(p.Dir)
-	if begun {
+	r := p.Result
+	switch {
+	case begun && r != nil && r.Harborgate != nil && r.Harborgate.Try > 0: // later ones may have been cut off
+		tries = max(tries, r.Harborgate.Try)
+	case begun:
 		tries++
 	}
-	if r := p.Result; r != nil && r.ExceptionInfo != nil && !r.Cancelled() {
+	if r != nil && r.ExceptionInfo != nil && !r.Cancelled() {
 		failed++
 	}
 	return tries, failed, err

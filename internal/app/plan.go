@@ -37,6 +37,17 @@ type PlannedTrial struct {
 
 	earlier int // tries before the first of this process
 	retries int // of them, those that failed by themselves
+	stands  *standing
+}
+
+// standing is the result that a trial has although it runs once more: it counts until
+// the next try begins.
+type standing struct {
+	stats.Trial
+	// comesBack says that a next try which has no final result of its own leaves it in
+	// force: it was no result of another version of the task, and not cancelled itself.
+	comesBack bool
+	archived  int // its number among the earlier tries while it is one, 0 in its place
 }
 
 // Total is how many trials the job has, run or to be run.

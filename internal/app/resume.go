@@ -34,9 +34,9 @@ type Past struct {
 	Copies []string         // directories that are copies of trials; they count nothing
 	Result trials.JobResult // as the last process left it; RestoredResult when it cannot be read
 
-	files   *results.Job
-	empty   []string // directories of trials that had not begun
-	retries int
+	files *results.Job
+	empty []string // directories of trials that had not begun
+	redo  Redo
 }
 
 // Again is a trial that runs once more.
@@ -94,7 +94,7 @@ func (a *App) Continue(p *Plan, redo Redo) error {
 	if err != nil {
 		return err
 	}
-	p.Past = &Past{files: files}
+	p.Past = &Past{files: files, redo: redo}
 	if err := a.takeUp(p, redo); err != nil {
 		return errors.Join(err, p.Close())
 	}

@@ -27,10 +27,11 @@ type tally struct {
 
 	mu      sync.Mutex // guards all below
 	res     trials.JobResult
-	trials  []stats.Trial  // in the order in which they ended
-	at      map[string]int // where a trial is among them, by name
+	trials  []stats.Trial   // in the order in which they ended
+	at      map[string]int  // where a trial is among them, by name
+	hidden  map[string]bool // of trials, those that run once more: their results do not count
+	failed  map[string]int  // tries that failed, of trials without a result that counts
 	running int
-	retries int
 	extra   trials.JobExtra
 
 	dirty chan struct{} // holds one when there is something to write
@@ -42,7 +43,7 @@ type tally struct {
 func newTally(job *results.Job, plan *Plan, provider string) *tally {
 	now := trials.LocalAt(time.Now())
 	t := &tally{
-		job: job, cfg: plan.Config, at: map[string]int{},
+		job: job, cfg: plan.Config, at: map[string]int{}, hidden: map[string]bool{}, failed: map[string]int{},
 		res: trials.JobResult{
 			SchemaVersion: trials.ResultSchema, ID: plan.ID, StartedAt: now, NTotalTrials: plan.Total(),
 		},
@@ -57,7 +58,7 @@ func newTally(job *results.Job, plan *Plan, provider string) *tally {
 		t.extra.WorkDir = wd
 	}
 	if plan.Past != nil {
-		t.goOn(plan.Past)
+		t.goOn(plan)
 	}
 	t.noteIgnored(plan.Warnings)
 	t.noteReused(plan.Diff)
@@ -98,12 +99,19 @@ func (t *tally) noteReused(wanted []Diff) {
 }
 
 // goOn takes over the numbers of earlier processes.
-func (t *tally) goOn(past *Past) {
-	for _, x := range past.Kept {
+func (t *tally) goOn(plan *Plan) {
+	for _, x := range plan.Past.Kept {
 		t.put(x)
 	}
-	t.retries = past.retries
-	r := past.Result
+	for i := range plan.Trials {
+		switch x := &plan.Trials[i]; {
+		case x.stands != nil:
+			t.put(x.stands.Trial)
+		case x.retries > 0:
+			t.failed[x.Name] = x.retries
+		}
+	}
+	r := plan.Past.Result
 	if r.StartedAt == nil {
 		return
 	}
@@ -145,22 +153,30 @@ func (t *tally) changed() {
 	}
 }
 
-func (t *tally) tryStarted() {
+// tryStarted takes a trial, and how many of its tries failed before this one. An earlier
+// result of it does not count any more.
+func (t *tally) tryStarted(trial string, failed int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.running++
+	if failed > 0 {
+		t.failed[trial] = failed
+	}
+	if _, seen := t.at[trial]; seen {
+		t.hidden[trial] = true
+	}
 	t.changed()
 }
 
-// tryEnded takes a result; one that is tried again does not count yet.
-func (t *tally) tryEnded(r *trials.Result, again bool) {
+// tryEnded takes what counts for a trial from now on; nil is nothing before its next try.
+func (t *tally) tryEnded(trial string, now *stats.Trial) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.running--
-	if again {
-		t.retries++
+	if now == nil {
+		t.failed[trial]++
 	} else {
-		t.put(stats.Of(r))
+		t.put(*now)
 	}
 	t.changed()
 }
@@ -187,10 +203,13 @@ func (t *tally) write(finished *time.Time) error {
 func (t *tally) snapshot(finished *time.Time) trials.JobResult {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	all := t.trials
+	all := t.counting()
 	r := t.res
 	r.Stats = stats.Harbor(all, t.cfg.Metrics)
-	r.Stats.Running, r.Stats.Retries = t.running, t.retries
+	r.Stats.Running = t.running
+	for _, n := range t.failed {
+		r.Stats.Retries += n
+	}
 	r.Stats.Pending = r.NTotalTrials - r.Stats.Completed - t.running
 	r.UpdatedAt = trials.LocalAt(time.Now())
 	if finished != nil {
@@ -201,6 +220,7 @@ func (t *tally) snapshot(finished *time.Time) trials.JobResult {
 	extra.Sessions[len(extra.Sessions)-1].EndedAt = r.UpdatedAt
 	extra.Ungraded = map[trials.Blame]int{}
 	for _, x := range all {
+		r.Stats.Retries += x.Tries - 1
 		switch {
 		case x.Valid:
 			extra.Graded++
@@ -218,8 +238,24 @@ func (t *tally) snapshot(finished *time.Time) trials.JobResult {
 	return r
 }
 
+// counting are the trials whose results count now.
+func (t *tally) counting() []stats.Trial {
+	if len(t.hidden) == 0 {
+		return t.trials
+	}
+	out := make([]stats.Trial, 0, len(t.trials))
+	for i := range t.trials {
+		if !t.hidden[t.trials[i].Name] {
+			out = append(out, t.trials[i])
+		}
+	}
+	return out
+}
+
 // put keeps what became of a trial, in the place of what it was before.
 func (t *tally) put(x stats.Trial) {
+	delete(t.hidden, x.Name)
+	delete(t.failed, x.Name)
 	i, seen := t.at[x.Name]
 	if !seen {
 		t.at[x.Name] = len(t.trials)

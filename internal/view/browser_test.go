@@ -192,6 +192,27 @@ func TestJobThatRuns(t *testing.T) {
 	u.shows("✓ finished")
 }
 
+// A trial that ran again and was cut off has its earlier result: the one of the cut try,
+// which may have been read, is not it.
+func TestResultThatWasPutBackIsReadAgain(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "live")
+	putJob(t, dir, 1, false)
+	cut := trialOf("one__1", 8, 1)
+	cut.ExceptionInfo, cut.RewardValid = &trials.ExceptionInfo{Type: trials.ExcCancelled}, false
+	putTrial(t, dir, cut)
+	u := start(t, dir)
+	u.running = true
+	u.tick()
+	u.shows("0 of 1 graded · 1 cancelled")
+
+	u.running = false
+	putTrial(t, dir, trialOf("one__1", 8, 1))
+	put(t, filepath.Join(dir, results.EventsFile), event(t, 1, trials.NewEvent(trials.EventPutBack, "one__1", 1, 0, nil)))
+	u.tick()
+	u.shows("1 of 1 graded", "mean 1.000")
+}
+
 func readFile(t *testing.T, path string) string {
 	t.Helper()
 	b, err := os.ReadFile(path)

@@ -127,10 +127,14 @@ func (p *jobPage) take(n news) tea.Cmd {
 		r := p.table.row(name)
 		r.active, r.trial, r.err = &x, nil, nil
 	}
+	for _, name := range n.back { // what was read is the try that was cut off
+		r := p.table.row(name)
+		r.trial, r.err = nil, nil
+	}
 	if n.result != nil {
 		p.result = n.result
 	}
-	p.changed = p.changed || n.result != nil || n.names != nil
+	p.changed = p.changed || n.result != nil || n.names != nil || n.back != nil
 	p.rearrange()
 	return p.readMissing()
 }

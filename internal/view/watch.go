@@ -28,6 +28,8 @@ type watch struct {
 	alive  func(dir string) bool
 	events *events.Reader
 	active map[string]active
+	back   []string // trials that were put back since the last look
+	ran    bool     // the job ran at the last look
 
 	result   fs.FileInfo // of the job's result.json, as last read
 	job      fs.FileInfo // of the job's directory, as last listed
@@ -49,6 +51,7 @@ type news struct {
 	result  *trials.JobResult // nil when it did not change
 	names   []string          // of trial directories; nil when they did not change
 	active  map[string]active // running trials by name; nil when nothing runs
+	back    []string          // trials whose earlier results are in force again
 	running bool
 	err     error
 }
@@ -66,10 +69,14 @@ func (w *watch) look(now time.Time) news {
 	} else {
 		n.names = names
 	}
-	if n.running {
+	if n.running || w.ran { // its last events came after the last look
 		n.err = errors.Join(n.err, w.follow())
+		n.back, w.back = w.back, nil
+	}
+	if n.running {
 		n.active = maps.Clone(w.active)
 	}
+	w.ran = n.running
 	return n
 }
 
@@ -99,6 +106,8 @@ func (w *watch) fold(e trials.Event) {
 		}
 	case trials.EventEnd, trials.EventRetry:
 		delete(w.active, e.Trial)
+	case trials.EventPutBack:
+		w.back = append(w.back, e.Trial)
 	default:
 	}
 }

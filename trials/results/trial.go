@@ -78,7 +78,7 @@ func NewTrial(dir string, try int, limits Limits) (*Trial, error) {
 		return nil, fmt.Errorf("make trial directory: %w", err)
 	}
 	if try > 1 {
-		if err := Archive(dir); err != nil {
+		if _, err := Archive(dir); err != nil {
 			return nil, err
 		}
 	}

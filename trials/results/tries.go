@@ -15,36 +15,87 @@ import (
 // moving with the next one.
 const moving = ".moving"
 
-// Archive moves what a try left in a trial's directory to tries/<n>/, where n is
-// the next free number. A directory without anything is left as it is. The result
-// goes first: from then on the trial has none.
-func Archive(dir string) error {
+// Archive moves what a try left in a trial's directory to tries/<n>/ and returns n:
+// the try's own number when its result says it and it is free, else the next one. A
+// directory without anything is left as it is, and n is 0. The result goes first: from
+// then on the trial has none.
+func Archive(dir string) (n int, err error) {
 	rest, err := leftovers(dir)
 	if err == nil && len(rest) > 0 {
-		err = archive(dir, rest)
+		n, err = archive(dir, rest)
 	}
 	if err != nil {
-		return fmt.Errorf("keep the earlier try of %s: %w", filepath.Base(dir), err)
+		return 0, fmt.Errorf("keep the earlier try of %s: %w", filepath.Base(dir), err)
 	}
-	return nil
+	return n, nil
 }
 
-func archive(dir string, names []string) error {
+func archive(dir string, names []string) (int, error) {
 	stage := filepath.Join(dir, TriesDir, moving)
 	if err := os.MkdirAll(stage, 0o755); err != nil {
-		return err
+		return 0, err
 	}
 	for _, name := range append([]string{ResultFile}, names...) {
 		err := os.Rename(filepath.Join(dir, name), filepath.Join(stage, name))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) { // the result is in names too, or there is none
-			return err
+			return 0, err
 		}
 	}
-	n, err := Tries(dir)
+	n, err := place(dir, stage)
+	if err != nil {
+		return 0, err
+	}
+	return n, os.Rename(stage, tryDir(dir, n))
+}
+
+func tryDir(dir string, n int) string { return filepath.Join(dir, TriesDir, strconv.Itoa(n)) }
+
+// place is the number under which a try is kept. One that was put back has left its
+// own free.
+func place(dir, stage string) (int, error) {
+	last, err := Tries(dir)
+	if err != nil {
+		return 0, err
+	}
+	r, err := readBrief(stage)
+	if err != nil || r.Harborgate == nil || r.Harborgate.Try < 1 || r.Harborgate.Try > last {
+		return last + 1, nil //nolint:nilerr // a try that was cut off says nothing
+	}
+	if _, err := os.Lstat(tryDir(dir, r.Harborgate.Try)); !errors.Is(err, fs.ErrNotExist) {
+		return last + 1, nil
+	}
+	return r.Harborgate.Try, nil
+}
+
+// PutBack makes the archived try n the trial's latest again; what is in the trial's
+// directory now is archived. The result comes last: until then the trial has none.
+func PutBack(dir string, n int) error {
+	if _, err := Archive(dir); err != nil {
+		return err
+	}
+	if err := putBack(dir, tryDir(dir, n)); err != nil {
+		return fmt.Errorf("put try %d of %s back: %w", n, filepath.Base(dir), err)
+	}
+	return nil
+}
+
+func putBack(dir, try string) error {
+	entries, err := os.ReadDir(try)
 	if err != nil {
 		return err
 	}
-	return os.Rename(stage, filepath.Join(dir, TriesDir, strconv.Itoa(n+1)))
+	for _, e := range entries {
+		if e.Name() == ResultFile {
+			continue
+		}
+		if err := os.Rename(filepath.Join(try, e.Name()), filepath.Join(dir, e.Name())); err != nil {
+			return err
+		}
+	}
+	if err := os.Rename(filepath.Join(try, ResultFile), filepath.Join(dir, ResultFile)); err != nil {
+		return err
+	}
+	return os.Remove(try)
 }
 
 // leftovers are the names in a trial's directory that belong to its latest try.
@@ -93,7 +144,7 @@ func Failed(dir string) (int, error) {
 	n, err := Tries(dir)
 	failed := 0
 	for i := 1; i <= n; i++ {
-		r, err := readBrief(filepath.Join(dir, TriesDir, strconv.Itoa(i)))
+		r, err := readBrief(tryDir(dir, i))
 		if err == nil && r.ExceptionInfo != nil && r.ExceptionInfo.Type != trials.ExcCancelled {
 			failed++
 		}

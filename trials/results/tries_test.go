@@ -44,14 +44,14 @@ func TestB116EarlierTriesAreKept(t *testing.T) {
 		if begun, err := Begun(dir); !begun || err != nil {
 			t.Errorf("try %d: %v %v", i, begun, err)
 		}
-		if err := Archive(dir); err != nil {
-			t.Fatal(err)
+		if n, err := Archive(dir); n != i+1 || err != nil {
+			t.Fatal(n, err)
 		}
 		if begun, err := Begun(dir); begun || err != nil {
 			t.Errorf("archived %d: %v %v", i, begun, err)
 		}
 	}
-	if err := Archive(dir); err != nil { // nothing there: nothing happens
+	if n, err := Archive(dir); n != 0 || err != nil { // nothing there: nothing happens
 		t.Fatal(err)
 	}
 	want := []string{"tries/1/agent/log", "tries/1/result.json", "tries/2/agent/log", "tries/2/result.json", "tries/3/agent/log", "tries/3/result.json"}
@@ -74,8 +74,8 @@ func TestMoveThatWasCutOffGoesOn(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
 			write(t, dir, left...)
-			if err := Archive(dir); err != nil {
-				t.Fatal(err)
+			if n, err := Archive(dir); n != 2 || err != nil {
+				t.Fatal(n, err)
 			}
 			want := []string{"tries/1/x", "tries/2/agent/log", "tries/2/result.json"}
 			if diff := cmp.Diff(want, files(t, dir)); diff != "" {
@@ -106,5 +106,46 @@ func TestB111FailedTries(t *testing.T) {
 	}
 	if n, err := Failed(t.TempDir()); n != 0 || err != nil {
 		t.Errorf("without tries: %d, %v", n, err)
+	}
+}
+
+// A try that is put back takes its own number again when it is archived once more.
+func TestPutBackTryKeepsItsNumber(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	begin := func(n string) {
+		t.Helper()
+		write(t, dir, "agent/log"+n)
+		content := `{"trial_name": "x", "finished_at": "2026-01-02T03:04:05Z", "harborgate": {"try": ` + n + `}}`
+		if err := os.WriteFile(filepath.Join(dir, ResultFile), []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	archived := func(want int) {
+		t.Helper()
+		if n, err := Archive(dir); n != want || err != nil {
+			t.Fatalf("archived as %d, want %d: %v", n, want, err)
+		}
+	}
+	begin("1")
+	archived(1)
+	for _, cut := range []string{"2", "3"} {
+		begin(cut)
+		if err := PutBack(dir, 1); err != nil {
+			t.Fatal(err)
+		}
+		if got := files(t, dir)[:2]; !cmp.Equal(got, []string{"agent/log1", "result.json"}) {
+			t.Errorf("in force: %v", got)
+		}
+		archived(1)
+	}
+	want := []string{
+		"tries/1/agent/log1", "tries/1/result.json", "tries/2/agent/log2", "tries/2/result.json", "tries/3/agent/log3", "tries/3/result.json",
+	}
+	if diff := cmp.Diff(want, files(t, dir)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if err := PutBack(dir, 9); err == nil {
+		t.Error("a try that is not there was put back")
 	}
 }
