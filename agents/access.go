@@ -7,6 +7,7 @@ import "slices"
 type Access struct {
 	URL       string // of the proxy, without a path
 	Token     string
+	Model     string     // of the agent, as the first upstream names it; "" is none
 	Upstreams []Upstream // the one of the agent's model first
 }
 

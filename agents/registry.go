@@ -27,6 +27,9 @@ type Kind struct {
 	AnyOption bool `json:"-"`
 	// Thinks is set for agents that a task's tool servers and skills are for.
 	Thinks bool `json:"-"`
+	// Dialects are the formats in which the agent asks models, where it cannot work
+	// without one.
+	Dialects []string `json:"dialects,omitempty"`
 
 	make func(in Input, kw map[string]string) (Agent, error)
 }
@@ -41,6 +44,7 @@ type Input struct {
 // Kinds lists the agents that are built, in order of their names.
 func Kinds() []Kind {
 	return []Kind{
+		claudeCode().kind(), codex().kind(),
 		{Name: "command", Doc: "any shell command or script of yours", Options: commandOptions, Thinks: true,
 			make: func(in Input, kw map[string]string) (Agent, error) { return newCommand(in.Config, kw) }},
 		{Name: "nop", Doc: "does nothing", AnyOption: true,
@@ -52,7 +56,7 @@ func Kinds() []Kind {
 
 // harborAgents are the names that Harbor knows and this program does not run yet.
 var harborAgents = []string{
-	"acp", "aider", "antigravity-cli", "antigravity-sdk", "claude-code", "cline-cli", "code-puppy", "codex",
+	"acp", "aider", "antigravity-cli", "antigravity-sdk", "cline-cli", "code-puppy",
 	"computer-1", "copilot-cli", "cortex-code", "cursor-cli", "deerflow", "devin", "dspy-rlm", "eve", "fabric",
 	"fx", "fx-dev", "gemini-cli", "goose", "grok-build", "hermes", "junie", "kimi-cli", "kimi-code", "langgraph",
 	"mcode", "mimo", "mini-swe-agent", "muse-code", "nemo-agent", "openclaw", "opencode", "opencode-v2",

@@ -103,6 +103,7 @@ func setUp(e *testscript.Env) error {
 	e.Setenv("HOME", filepath.Join(e.WorkDir, "home"))
 	e.Setenv("XDG_STATE_HOME", filepath.Join(e.WorkDir, ".state"))
 	e.Setenv("XDG_CACHE_HOME", filepath.Join(e.WorkDir, ".cache"))
+	e.Setenv("REAL_HOME", os.Getenv("HOME")) // registries' clients have their settings there
 	e.Setenv("HARBOR_AUTH_SOCKET", filepath.Join(e.WorkDir, ".run", "auth.sock"))
 	e.Setenv("DOCKER_HOST", os.Getenv("DOCKER_HOST"))
 	e.Setenv("GOLDEN", mustAbs("testdata/harbor-0.26"))

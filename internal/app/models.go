@@ -123,6 +123,7 @@ func family(model string) string {
 // Grant implements runner.Credentials.
 func (m *models) Grant(ctx context.Context, w runner.Want) (*runner.Grant, error) {
 	ups, spec := m.spec(w)
+	_, model, _ := m.serving(w.Model)
 	if len(ups) == 0 || m.set.PassCredentials {
 		return nil, nil
 	}
@@ -136,7 +137,9 @@ func (m *models) Grant(ctx context.Context, w runner.Want) (*runner.Grant, error
 	}
 	return &runner.Grant{
 		Handle: p.handle(spec.Source),
-		Access: func(url string) agents.Access { return agents.Access{URL: url, Token: token, Upstreams: ups} },
+		Access: func(url string) agents.Access {
+			return agents.Access{URL: url, Token: token, Model: model, Upstreams: ups}
+		},
 		End: func() (trials.Metered, *trials.Failure) {
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), revokeLimit)
 			defer cancel()
@@ -314,9 +317,32 @@ func (j *Job) openModels(set Settings) error {
 	}
 	for _, a := range j.Plan.Config.Agents {
 		model := value(a.ModelName)
+		if err := j.models.suits(a); err != nil {
+			return err
+		}
 		if _, _, ok := j.models.serving(model); model != "" && !ok && agents.Thinks(a) && !set.PassCredentials {
 			j.note("no_upstream", fmt.Sprintf("no upstream serves %s, its agent has no way to models: export the key of its provider, or add an upstream to config.yaml (see docs/auth-proxy.md)", model))
 		}
+	}
+	return nil
+}
+
+// suits reports why an agent that cannot work without models would have none.
+func (m *models) suits(a trials.AgentConfig) error {
+	kind, _ := agents.Find(a.AgentName()) // an unknown one is refused elsewhere
+	if len(kind.Dialects) == 0 {
+		return nil
+	}
+	up, _, ok := m.serving(value(a.ModelName))
+	switch {
+	case m.set.PassCredentials:
+		return fmt.Errorf("agent %s gets at models by the auth proxy alone: leave out --pass-credentials", kind.Name)
+	case !ok && m.err != nil:
+		return m.err
+	case !ok:
+		return fmt.Errorf("agent %s: no upstream serves %s: export the key of its provider (ANTHROPIC_API_KEY, OPENAI_API_KEY, …), or add an upstream to config.yaml (see docs/auth-proxy.md)", kind.Name, value(a.ModelName))
+	case !slices.Contains(kind.Dialects, up.dialect):
+		return fmt.Errorf("agent %s speaks %s, and upstream %s, which serves %s, speaks %s: choose another model or agent", kind.Name, strings.Join(kind.Dialects, ", "), up.name, value(a.ModelName), up.dialect)
 	}
 	return nil
 }

@@ -31,8 +31,8 @@ var reserved = []Reserved{
 		Why:    "only the driver builds images; reading a Dockerfile is free",
 	},
 	{
-		Import: "os/exec", By: []string{"cmd/harbor-inside", "providers/inside/insidetest", "internal/bench", "providers/docker", "authproxy"},
-		Why: "the host runs no programs for a trial but those that keep docker logins and model keys: the engine is spoken to, files are read",
+		Import: "os/exec", By: []string{"cmd/harbor-inside", "providers/inside/insidetest", "internal/bench", "providers/docker", "authproxy", "agents/packages"},
+		Why: "the host runs no programs for a trial but those that keep docker logins and model keys, and npm: the engine is spoken to, files are read",
 	},
 	{
 		Import: "github.com/spf13/cobra", By: []string{"cmd/harbor"},

@@ -2,9 +2,11 @@ package runner
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
+	"runtime"
 	"time"
 
 	"harborgate/agents"
@@ -43,10 +45,40 @@ func (x *run) workplace() *agents.Workplace {
 func (x *run) setUpAgent(ctx context.Context) *trials.Failure {
 	x.place = x.workplace()
 	f := x.phase(ctx, trials.PhaseAgentSetup, &x.res.AgentSetup, x.limits.AgentSetup, func(ctx context.Context) error {
+		if err := x.bringBundle(ctx); err != nil {
+			return err
+		}
 		return x.agent.Setup(ctx, x.place)
 	})
 	x.res.AgentInfo = x.agent.Info()
 	return f
+}
+
+// fetchBundle gets the agent's programs to this host, if it comes with any.
+func (x *run) fetchBundle(ctx context.Context) error {
+	b, ok := x.agent.(agents.Bundled)
+	if !ok {
+		return nil
+	}
+	p, err := b.Bundle(runtime.GOARCH)
+	if err == nil && x.r.opt.Packages == nil {
+		err = errors.New("agents from packages are not available here")
+	}
+	if err == nil {
+		x.bundle, err = x.r.opt.Packages(ctx, p)
+	}
+	if err != nil && ctx.Err() == nil {
+		return trials.NewFailure(trials.PhaseAgentSetup, trials.CauseUpload, "", err.Error())
+	}
+	return err
+}
+
+// bringBundle uploads the agent's programs where they cannot be mounted.
+func (x *run) bringBundle(ctx context.Context) error {
+	if x.bundle == "" || x.r.opt.Provider.Info().Can.Mounts {
+		return nil
+	}
+	return during(trials.CauseUpload, upload(ctx, x.sandbox, x.bundle, agents.BundleDir))
 }
 
 // runAgent lets the agent work. When it returns, no process of the agent is

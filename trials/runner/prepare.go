@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"harborgate/agents"
 	"harborgate/providers"
 	"harborgate/snapshots"
 	"harborgate/tasks"
@@ -43,6 +44,9 @@ func (x *run) prepare(ctx context.Context) *trials.Failure {
 			if x.verifierImage, err = x.image(ctx, x.r.opt.Images.Verifier); err != nil {
 				return err
 			}
+		}
+		if err := x.fetchBundle(ctx); err != nil {
+			return err
 		}
 		if err := x.start(ctx); err != nil {
 			return err
@@ -178,6 +182,9 @@ func (x *run) mounts() ([]providers.Mount, error) {
 			}
 			out = append(out, providers.Mount{Source: dir, Target: m[1]})
 		}
+	}
+	if x.bundle != "" && x.r.opt.Provider.Info().Can.Mounts {
+		out = append(out, providers.Mount{Source: x.bundle, Target: agents.BundleDir, ReadOnly: true})
 	}
 	if x.t.Config.Environment.Mounts == nil {
 		return out, nil

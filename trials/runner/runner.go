@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"harborgate/agents"
+	"harborgate/agents/packages"
 	"harborgate/internal/redact"
 	"harborgate/providers"
 	"harborgate/snapshots"
@@ -32,7 +33,9 @@ type Options struct {
 	Events      Events
 	Credentials Credentials                      // nil passes everything
 	Lookup      func(name string) (string, bool) // variables of the host
-	Owner, Host string                           // of the labels
+	// Packages gets the directory of an agent's package on this host; nil has none.
+	Packages    func(ctx context.Context, p packages.Package) (dir string, err error)
+	Owner, Host string // of the labels
 	Logger      *slog.Logger
 	// TempDir is for files on their way into a sandbox; "" is the system's.
 	TempDir string
@@ -162,6 +165,7 @@ type run struct {
 	kwargs      kwargs
 
 	place    *agents.Workplace
+	bundle   string // directory of this host with the agent's programs; "" when it has none
 	streamed *streamed
 
 	holds           []*snapshots.Hold

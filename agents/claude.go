@@ -1,0 +1,99 @@
+package agents
+
+import (
+	"encoding/json"
+
+	"harborgate/providers"
+	"harborgate/trials"
+)
+
+// claudeCode is Anthropic's command line agent. It speaks to nobody but its base
+// URL when told so, works as root when told that it is in a sandbox, and never
+// waits for standard input for long.
+func claudeCode() facts {
+	return facts{
+		name: "claude-code", doc: "Anthropic's Claude Code, unmodified, from this host's cache", version: "2.1.332",
+		dialects: []string{"anthropic"}, log: "claude-code.txt",
+		specs: map[string]source{
+			"amd64": {"@anthropic-ai/claude-code-linux-x64@%s", "sha512-f4JWhzwYutJIHScC7/dYOPX6s28tt7ZADhsOi8zwOHq5fFPEuUeChh2NMfinSg0GrUckYxaeebC4h0DqiKzLcw==", "package"},
+			"arm64": {"@anthropic-ai/claude-code-linux-arm64@%s", "sha512-BlHNEtK38KBPWU31F4lUSS9sHclCyfWbThT1CErvxxH8+XcljYLZlQwdyXBkTD62rw1TgfE1u1a+quMWS0NSJg==", "package"},
+		},
+		options: []Option{
+			{Name: "max_turns", Doc: "turns at most"},
+			{Name: "reasoning_effort", Doc: "how hard the model thinks", Values: []string{"", "low", "medium", "high"}},
+			{Name: "append_system_prompt", Doc: "text behind the system prompt"},
+			{Name: "allowed_tools", Doc: "tools that it may use"},
+			{Name: "disallowed_tools", Doc: "tools that it may not use"},
+		},
+		command: claudeCommand,
+		outcome: func() outcome { return &claudeOutcome{} },
+	}
+}
+
+// claudeFlags are options that are passed on, with their flags.
+var claudeFlags = []struct{ option, flag string }{
+	{"max_turns", "--max-turns"}, {"reasoning_effort", "--effort"}, {"append_system_prompt", "--append-system-prompt"},
+	{"allowed_tools", "--allowedTools"}, {"disallowed_tools", "--disallowedTools"},
+}
+
+func claudeCommand(j job) providers.Command {
+	args := []string{
+		BundleDir + "/claude", "--verbose", "--output-format=stream-json", "--permission-mode=bypassPermissions", "--model", j.Model,
+	}
+	for _, f := range claudeFlags {
+		if v := j.Options[f.option]; v != "" {
+			args = append(args, f.flag, v)
+		}
+	}
+	return providers.Command{
+		Args: append(args, "--print", "--", j.Instruction),
+		SecretEnv: map[string]string{
+			"ANTHROPIC_BASE_URL": j.Base, "ANTHROPIC_API_KEY": j.Token, "ANTHROPIC_AUTH_TOKEN": "", // both set would both be sent
+			"IS_SANDBOX": "1", "CLAUDE_CONFIG_DIR": j.LogsDir + "/sessions", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+			"DISABLE_AUTOUPDATER": "1", "FORCE_AUTO_BACKGROUND_TASKS": "1", "ENABLE_BACKGROUND_TASKS": "1",
+			"ANTHROPIC_DEFAULT_SONNET_MODEL": j.Model, "ANTHROPIC_DEFAULT_OPUS_MODEL": j.Model, "ANTHROPIC_DEFAULT_HAIKU_MODEL": j.Model,
+			"CLAUDE_CODE_SUBAGENT_MODEL": j.Model,
+		},
+	}
+}
+
+// claudeOutcome reads the result line. Its subtype says "success" also when nothing
+// worked: is_error is what counts.
+type claudeOutcome struct {
+	last struct {
+		Type    string   `json:"type"`
+		IsError bool     `json:"is_error"`
+		Result  string   `json:"result"`
+		Cost    *float64 `json:"total_cost_usd"`
+		Usage   *struct {
+			Input      int64 `json:"input_tokens"`
+			CacheRead  int64 `json:"cache_read_input_tokens"`
+			CacheWrite int64 `json:"cache_creation_input_tokens"`
+			Output     int64 `json:"output_tokens"`
+		} `json:"usage"`
+	}
+}
+
+func (o *claudeOutcome) line(b []byte) {
+	was := o.last
+	o.last.Usage, o.last.Cost = nil, nil
+	if json.Unmarshal(b, &o.last) != nil || o.last.Type != "result" {
+		o.last = was
+	}
+}
+
+func (o *claudeOutcome) result() (trials.AgentResult, string) {
+	var r trials.AgentResult
+	if o.last.Type == "" {
+		return r, "it ended without a result"
+	}
+	r.CostUSD = o.last.Cost
+	if u := o.last.Usage; u != nil {
+		in := u.Input + u.CacheRead + u.CacheWrite
+		r.InputTokens, r.CacheTokens, r.OutputTokens = &in, &u.CacheRead, &u.Output
+	}
+	if o.last.IsError {
+		return r, o.last.Result
+	}
+	return r, ""
+}

@@ -1,0 +1,99 @@
+package agents
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+
+	"harborgate/providers"
+	"harborgate/trials"
+)
+
+// codex is OpenAI's command line agent. Its built-in provider has ways past a base
+// URL, so it gets one of its own, by flags alone.
+func codex() facts {
+	return facts{
+		name: "codex", doc: "OpenAI's Codex CLI, unmodified, from this host's cache", version: "0.171.0",
+		dialects: []string{"openai"}, log: "codex.txt",
+		specs: map[string]source{
+			"amd64": {"@openai/codex@%s-linux-x64", "sha512-l66NZkQgdk2C3pbcfULDz42yEUB581MVA6I+Y43Wp4OIqEy73HCdmZ0GTjeAHY2ycuH4N00d9VsLrwT1jxshTw==", "package/vendor/x86_64-unknown-linux-musl"},
+			"arm64": {"@openai/codex@%s-linux-arm64", "sha512-9z17t4bbUJ9UCIb49O4PoA+ki+45q3rd8nZ8PeH6sYnlKkBld/Xpo/OS3h3Ti954+foshX4o7k5TCU8N7zzqQA==", "package/vendor/aarch64-unknown-linux-musl"},
+		},
+		options: []Option{
+			{Name: "reasoning_effort", Doc: "how hard the model thinks", Default: "high"},
+			{Name: "reasoning_summary", Doc: "summary of the thinking", Values: []string{"", "auto", "concise", "detailed", "none"}},
+		},
+		command: codexCommand,
+		outcome: func() outcome { return &codexOutcome{} }, dir: codexHome,
+	}
+}
+
+// codexHome is where it keeps its sessions, below the agent's logs. It wants it made.
+const codexHome = "codex-home"
+
+// codexToken is the variable from which the provider of ours takes its key.
+const codexToken = "HARBOR_MODEL_TOKEN"
+
+func codexCommand(j job) providers.Command {
+	provider := fmt.Sprintf(`model_providers.harborgate={name="harborgate",base_url=%s,env_key=%q,wire_api="responses"}`, strconv.Quote(j.Base), codexToken)
+	settings := []string{
+		provider, `model_provider="harborgate"`, "check_for_update_on_startup=false", "analytics.enabled=false",
+		"features.plugins=false", "features.apps=false",
+	}
+	for _, option := range []string{"reasoning_effort", "reasoning_summary"} {
+		if v := j.Options[option]; v != "" {
+			settings = append(settings, "model_"+option+"="+strconv.Quote(v))
+		}
+	}
+	args := []string{BundleDir + "/bin/codex", "exec", "--dangerously-bypass-approvals-and-sandbox", "--skip-git-repo-check", "--json", "--model", j.Model}
+	for _, s := range settings {
+		args = append(args, "-c", s)
+	}
+	return providers.Command{
+		Args:      append(args, "--", j.Instruction),
+		SecretEnv: map[string]string{codexToken: j.Token, "CODEX_HOME": j.LogsDir + "/" + codexHome, "OPENAI_API_KEY": j.Token, "OPENAI_BASE_URL": j.Base},
+	}
+}
+
+// codexOutcome sums the turns, and keeps the failure of the last one.
+type codexOutcome struct {
+	turns         int
+	in, read, out int64
+	failure       string
+}
+
+func (o *codexOutcome) line(b []byte) {
+	var e struct {
+		Type  string `json:"type"`
+		Error struct {
+			Message string `json:"message"`
+		} `json:"error"`
+		Usage struct {
+			Input  int64 `json:"input_tokens"` // with what was cached
+			Cached int64 `json:"cached_input_tokens"`
+			Output int64 `json:"output_tokens"` // with reasoning
+		} `json:"usage"`
+	}
+	if json.Unmarshal(b, &e) != nil {
+		return
+	}
+	switch e.Type {
+	case "turn.completed":
+		o.turns++
+		o.failure = ""
+		o.in, o.read, o.out = o.in+e.Usage.Input, o.read+e.Usage.Cached, o.out+e.Usage.Output
+	case "turn.failed":
+		o.failure = e.Error.Message
+	}
+}
+
+func (o *codexOutcome) result() (trials.AgentResult, string) {
+	var r trials.AgentResult
+	if o.turns > 0 {
+		r.InputTokens, r.CacheTokens, r.OutputTokens = &o.in, &o.read, &o.out
+	}
+	if o.failure == "" && o.turns == 0 {
+		return r, "it ended without completing a turn"
+	}
+	return r, o.failure
+}

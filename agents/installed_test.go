@@ -1,0 +1,120 @@
+package agents
+
+import (
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"harborgate/trials"
+)
+
+func TestInstalledAgentsSayWhatBecameOfThem(t *testing.T) {
+	t.Parallel()
+	for file, c := range map[string]struct {
+		outcome           outcome
+		in, cache, output int64
+		cost              float64
+		failure           string
+	}{
+		"claude-code-stdout-success.jsonl": {claudeCode().outcome(), 2640, 600, 84, 0.00759, ""},
+		"claude-code-stdout-402.jsonl":     {claudeCode().outcome(), 0, 0, 0, 0, "402"},
+		"codex-stdout-success.jsonl":       {codex().outcome(), 2000, 600, 84, 0, ""},
+		"codex-stdout-401.jsonl":           {codex().outcome(), 0, 0, 0, 0, "401 Unauthorized"},
+	} {
+		text, err := os.ReadFile("testdata/" + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := &lines{to: c.outcome.line}
+		for piece := range slices.Chunk(text, 100) {
+			_, _ = l.Write(piece)
+		}
+		l.end()
+		got, failure := c.outcome.result()
+		if (failure != "") != (c.failure != "") || !strings.Contains(failure, c.failure) {
+			t.Errorf("%s: failure %q, want %q", file, failure, c.failure)
+		}
+		if c.failure != "" {
+			continue
+		}
+		if value(got.InputTokens) != c.in || value(got.CacheTokens) != c.cache || value(got.OutputTokens) != c.output || c.cost > 0 && (got.CostUSD == nil || *got.CostUSD-c.cost > 1e-9) {
+			t.Errorf("%s: %d %d %d %v", file, value(got.InputTokens), value(got.CacheTokens), value(got.OutputTokens), got.CostUSD)
+		}
+	}
+}
+
+func value(n *int64) int64 {
+	if n == nil {
+		return -1
+	}
+	return *n
+}
+
+// The exit code alone means nothing: an agent that says nothing has not worked.
+func TestInstalledAgentsThatSayNothingHaveFailed(t *testing.T) {
+	t.Parallel()
+	for _, f := range []facts{claudeCode(), codex()} {
+		o := f.outcome()
+		o.line([]byte("not JSON"))
+		o.line([]byte(`{"type":"other"}`))
+		if _, failure := o.result(); failure == "" {
+			t.Errorf("%s succeeded", f.name)
+		}
+	}
+}
+
+func TestInstalledAgentsAreStartedWithTheirAccessAlone(t *testing.T) {
+	t.Parallel()
+	j := job{Instruction: "--do it", Base: "http://127.0.0.1:7/up", Token: "hgt", Model: "m", LogsDir: "/logs/agent", Options: map[string]string{"reasoning_effort": "high", "max_turns": "3"}}
+	for _, f := range []facts{claudeCode(), codex()} {
+		cmd := f.command(j)
+		args := strings.Join(cmd.Args, " ")
+		if !strings.HasSuffix(args, "-- --do it") || !strings.HasPrefix(args, BundleDir) || !strings.Contains(args, "high") {
+			t.Errorf("%s: %s", f.name, args)
+		}
+		if strings.Contains(args, "hgt") || len(cmd.Env) > 0 || cmd.Stdin != nil {
+			t.Errorf("%s: the token is on the command line or in what is logged, or it reads input: %s", f.name, args)
+		}
+		if !slices.Contains(slices.Collect(maps.Values(cmd.SecretEnv)), "hgt") {
+			t.Errorf("%s: %v", f.name, cmd.SecretEnv)
+		}
+	}
+}
+
+func TestInstalledAgentsComeInPinnedPackages(t *testing.T) {
+	t.Parallel()
+	model := "anthropic/m"
+	for _, c := range []struct {
+		arch, version string
+		pinned, ok    bool
+	}{{"amd64", "", true, true}, {"arm64", "", true, true}, {"amd64", "2.1.300", false, true}, {"riscv64", "", false, false}} {
+		name := "claude-code"
+		cfg := trials.AgentConfig{Name: &name, ModelName: &model}
+		if c.version != "" {
+			cfg.Kwargs = trials.Object[any]{"version": c.version}
+		}
+		a, err := New(Input{Config: cfg})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := a.(Bundled).Bundle(c.arch)
+		if (err == nil) != c.ok || (p.Integrity != "") != c.pinned || c.ok && !strings.Contains(p.Spec, "@"+p.Version) {
+			t.Errorf("%+v: %+v %v", c, p, err)
+		}
+	}
+}
+
+func TestLinesThatAreAbsurdlyLongAreLeftOut(t *testing.T) {
+	t.Parallel()
+	var got []string
+	l := &lines{to: func(b []byte) { got = append(got, string(b)) }}
+	for _, piece := range []string{"a", "b\n", strings.Repeat("x", longestLine), "y\nc\n", "d"} {
+		_, _ = l.Write([]byte(piece))
+	}
+	l.end()
+	if !slices.Equal(got, []string{"ab", "c", "d"}) {
+		t.Errorf("%d lines", len(got))
+	}
+}

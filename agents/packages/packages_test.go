@@ -1,0 +1,117 @@
+package packages
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/sha512"
+	"encoding/base64"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+// archive is an npm package of one program, and of what must not get out.
+func archive(t *testing.T) (text []byte, integrity string) {
+	t.Helper()
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	w := tar.NewWriter(z)
+	for _, h := range []tar.Header{
+		{Name: "package/package.json", Typeflag: tar.TypeReg, Mode: 0o644, Size: 2},
+		{Name: "package/bin/agent", Typeflag: tar.TypeReg, Mode: 0o755, Size: 2},
+		{Name: "package/bin/sub/data", Typeflag: tar.TypeReg, Mode: 0o600, Size: 2},
+		{Name: "package/bin/link", Typeflag: tar.TypeSymlink, Linkname: "/etc/passwd"},
+		{Name: "package/bin/../../../escape", Typeflag: tar.TypeReg, Mode: 0o644, Size: 2},
+	} {
+		if err := w.WriteHeader(&h); err != nil {
+			t.Fatal(err)
+		}
+		if h.Size > 0 {
+			_, _ = w.Write([]byte("hi"))
+		}
+	}
+	if err := errors.Join(w.Close(), z.Close()); err != nil {
+		t.Fatal(err)
+	}
+	sum := sha512.Sum512(b.Bytes())
+	return b.Bytes(), "sha512-" + base64.StdEncoding.EncodeToString(sum[:])
+}
+
+// cacheOf is a cache whose registry gives the same archive to everybody.
+func cacheOf(t *testing.T, text []byte) (*Cache, *atomic.Int64) {
+	t.Helper()
+	var fetched atomic.Int64
+	return &Cache{dir: filepath.Join(t.TempDir(), "agents"), fetch: func(_ context.Context, _, dir string) (string, error) {
+		fetched.Add(1)
+		path := filepath.Join(dir, "a.tgz")
+		return path, os.WriteFile(path, text, 0o600)
+	}}, &fetched
+}
+
+func TestPackageIsFetchedOnce(t *testing.T) {
+	t.Parallel()
+	text, integrity := archive(t)
+	c, fetched := cacheOf(t, text)
+	p := Package{Name: "agent", Version: "1.0", Spec: "agent@1.0", Integrity: integrity, Below: "package/bin"}
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			dir, err := c.Get(t.Context(), p)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			fi, err := os.Stat(filepath.Join(dir, "agent"))
+			if err != nil || fi.Mode() != 0o755 {
+				t.Errorf("%v %v", fi, err)
+			}
+		})
+	}
+	wg.Wait()
+	if fetched.Load() != 1 {
+		t.Errorf("fetched %d times", fetched.Load())
+	}
+	dir, _ := c.Get(t.Context(), p)
+	var names []string
+	_ = filepath.WalkDir(dir, func(path string, d os.DirEntry, _ error) error {
+		if !d.IsDir() {
+			names = append(names, strings.TrimPrefix(path, dir))
+		}
+		return nil
+	})
+	if !slices.Equal(names, []string{"/agent", "/sub/data"}) {
+		t.Errorf("unpacked %v", names)
+	}
+	left, _ := filepath.Glob(filepath.Join(c.dir, ".new-*"))
+	if len(left) > 0 {
+		t.Errorf("left %v", left)
+	}
+}
+
+func TestOtherDigestIsNotUsed(t *testing.T) {
+	t.Parallel()
+	text, _ := archive(t)
+	c, _ := cacheOf(t, text)
+	_, err := c.Get(t.Context(), Package{Name: "agent", Version: "1.0", Integrity: "sha512-AAAA", Below: "package/bin"})
+	if err == nil || !strings.Contains(err.Error(), "pinned") {
+		t.Errorf("got %v", err)
+	}
+	if entries, _ := filepath.Glob(filepath.Join(c.dir, "agent-*")); len(entries) != 1 || !strings.HasSuffix(entries[0], ".lock") {
+		t.Errorf("left %v", entries)
+	}
+}
+
+func TestNpmLearnsNoKeys(t *testing.T) {
+	t.Parallel()
+	got := environment([]string{"PATH=/bin", "ANTHROPIC_API_KEY=sk", "npm_config_registry=r", "HTTPS_PROXY=p", "NPM_TOKEN=t"})
+	if !slices.Equal(got, []string{"PATH=/bin", "npm_config_registry=r", "HTTPS_PROXY=p"}) {
+		t.Errorf("got %v", got)
+	}
+}
