@@ -31,6 +31,10 @@ demo: build ## Run every example task with its own solution and check the outcom
 
 ##@ Check
 
+.PHONY: demo-agents
+demo-agents: build ## Let Claude Code and Codex finish a task against a mock model (needs npm)
+	@scripts/demo-agents.sh
+
 .PHONY: test
 test: build ## Format, vet, lint, and all tests with the race detector (at most 30 minutes)
 	@scripts/engine.sh
