@@ -117,7 +117,12 @@ type Failure struct {
 	Detail string `json:"-"`
 }
 
-func (f *Failure) Error() string { return f.Exception + ": " + f.Message }
+func (f *Failure) Error() string {
+	if f.Message == "" { // nothing is to be said about a cancel
+		return f.Exception
+	}
+	return f.Exception + ": " + f.Message
+}
 
 type verdict struct {
 	exception string
@@ -227,7 +232,7 @@ func BlameOf(exception string) Blame {
 
 // Info puts the failure into Harbor's words.
 func (f *Failure) Info(at *Time, policy ErrorPolicy) *ExceptionInfo {
-	text := f.Exception + ": " + f.Message
+	text := f.Error()
 	if f.Detail != "" {
 		text += "\n\n" + f.Detail
 	}

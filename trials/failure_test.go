@@ -210,3 +210,14 @@ func TestBlameOf(t *testing.T) {
 		}
 	}
 }
+
+func TestCancelledFailureSaysNothingAfterAColon(t *testing.T) {
+	t.Parallel()
+	f := NewFailure(PhaseVerifier, CauseCancelled, "", "")
+	if got := f.Error(); got != ExcCancelled {
+		t.Errorf("%q", got)
+	}
+	if got := f.Info(nil, ErrorPolicy{}).Traceback; got != ExcCancelled {
+		t.Errorf("%q", got)
+	}
+}

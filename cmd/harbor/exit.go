@@ -55,16 +55,27 @@ func exitCode(e *env, err error) int {
 		return exitOK
 	case errors.As(err, &coded):
 		if coded.error != nil {
-			fmt.Fprintln(e.err, "harbor:", visible(coded.Error()))
+			say(e.err, coded.error)
 		}
 		return coded.code
 	case errors.As(err, &usage):
-		fmt.Fprintln(e.err, "harbor:", visible(usage.Error()))
+		say(e.err, usage.error)
 		return exitUsage
 	default:
-		fmt.Fprintln(e.err, "harbor:", visible(err.Error()))
+		say(e.err, err)
 		return exitBug
 	}
+}
+
+// say prints an error: of joined ones each by itself. What wraps them has words of its own.
+func say(w io.Writer, err error) {
+	if all, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, e := range all.Unwrap() {
+			say(w, e)
+		}
+		return
+	}
+	fmt.Fprintln(w, "harbor:", visible(err.Error()))
 }
 
 // withOutput is the error of a command whose standard output could not be written:

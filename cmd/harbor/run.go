@@ -192,6 +192,11 @@ func (o *runOptions) plan(a *app.App, cfg trials.JobConfig) (*app.Plan, error) {
 	if err := a.Continue(plan, redo); err != nil {
 		return nil, err
 	}
+	if !o.flags.dryRun {
+		if err := plan.CheckRoom(); err != nil {
+			return nil, errors.Join(err, plan.Close())
+		}
+	}
 	o.reportPast(plan)
 	return plan, nil
 }
@@ -260,7 +265,10 @@ func (o *runOptions) showEnd(dir string, s app.Summary) error {
 	if o.regraded != nil {
 		o.showRegrades(o.regraded)
 	}
-	_, err := fmt.Fprintf(o.out, "\nResults: %s\n", o.shown)
+	if fi, _ := os.Stat(dir); fi == nil { // somebody removed it while the job ran
+		return nil
+	}
+	_, err := fmt.Fprintf(o.out, "\nResults: %s\n", oneLine(o.shown))
 	return err
 }
 
@@ -283,7 +291,7 @@ func (o *runOptions) watch(ctx context.Context, j *app.Job) error {
 		err = errors.Join(err, show)
 	}
 	if err != nil { // said here: the code below may stand for something else
-		fmt.Fprintln(o.err, "harbor:", printable(err.Error()))
+		say(o.err, err)
 	}
 	if end := outcome(ctx, summary); end != nil || err == nil {
 		return end

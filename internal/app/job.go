@@ -50,6 +50,7 @@ type Job struct {
 	logFile  *os.File
 	log      *slog.Logger
 	requests map[string]snapshots.Request
+	full     bool         // it ended because nothing could be written
 	closed   func() error // close, once
 }
 
@@ -77,7 +78,7 @@ type Settings struct {
 func (a *App) StartJob(plan *Plan, p providers.Provider, set Settings) (*Job, error) {
 	files, err := plan.files()
 	if err != nil {
-		return nil, err
+		return nil, lacking(plan.Dir(), err)
 	}
 	j := &Job{Dir: files.Dir, Plan: plan, app: a, provider: p, files: files, requests: map[string]snapshots.Request{}}
 	j.closed = sync.OnceValue(j.close)
@@ -86,7 +87,7 @@ func (a *App) StartJob(plan *Plan, p providers.Provider, set Settings) (*Job, er
 		err = a.remember(j.Dir, plan)
 	}
 	if err != nil {
-		return nil, errors.Join(err, j.Close())
+		return nil, oneCause(plan.Dir(), errors.Join(err, j.Close()))
 	}
 	return j, nil
 }
@@ -128,7 +129,7 @@ func (j *Job) open(set Settings) (err error) {
 	if err = j.openModels(set); err != nil {
 		return err
 	}
-	j.runner = j.app.newRunner(j.provider, j.images, j.Events, j.models, j.log, func(trial string, id providers.ID, err error) {
+	j.runner = j.app.newRunner(j.provider, j.images, j, j.models, j.log, func(trial string, id providers.ID, err error) {
 		if err != nil {
 			j.tally.cleanupFailed(fmt.Sprintf("%s of %s: %v", id, trial, err))
 		}
@@ -186,16 +187,7 @@ func (j *Job) Run(ctx context.Context) (Summary, error) {
 	j.Events.Emit(trials.NewEvent(trials.EventJobEnd, "", 0, 0, map[string]any{
 		"graded": res.Harborgate.Graded, "ungraded": res.Harborgate.Ungraded, "unstarted": unstarted, "interrupted": interrupted,
 	}))
-	return Summary{Result: res, Trials: j.tally.all(), Planned: j.Plan.Total(), ByKey: j.Plan.byKey()}, oneGone(errors.Join(err, werr))
-}
-
-// oneGone says once that the job's directory is gone: whatever else could not be
-// written follows from that.
-func oneGone(err error) error {
-	if gone := (*results.GoneError)(nil); errors.As(err, &gone) {
-		return gone
-	}
-	return err
+	return Summary{Result: res, Trials: j.tally.all(), Planned: j.Plan.Total(), ByKey: j.Plan.byKey()}, j.ended(errors.Join(err, werr))
 }
 
 // writeLock reads every task once for its digest, beside the first trials.
@@ -323,6 +315,9 @@ func (j *Job) lost(t *PlannedTrial, a scheduler.Assignment, err error) *trials.R
 	j.log.Warn("trial directory could not be made", "trial", t.Name, "error", err)
 	f := trials.NewFailure(trials.PhaseQueue, trials.CauseHost, "", err.Error())
 	now := trials.At(time.Now())
+	j.Emit(trials.NewEvent(trials.EventEnd, t.Name, t.Attempt, 0, map[string]any{
+		"reward_valid": false, "exception": f.Exception, "blame": f.Blame, "phase": f.Phase, "message": f.Message,
+	}))
 	return &trials.Result{
 		TrialName: t.Name, TaskName: t.Task.Name, Config: t.Own(), StartedAt: now, FinishedAt: now,
 		AgentInfo: agents.InfoOf(t.Config.Agent), Source: t.Config.Task.Source,
@@ -340,7 +335,9 @@ func (j *Job) close() error {
 		j.tally.close()
 	}
 	if j.Events != nil {
-		errs = append(errs, j.Events.Close())
+		if err := j.Events.Close(); !j.full {
+			errs = append(errs, err)
+		}
 	}
 	if j.models != nil {
 		errs = append(errs, j.models.close())

@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"sync"
-	"syscall"
 	"time"
 
 	"harborgate/scheduler"
@@ -45,7 +43,7 @@ type OutageError struct {
 }
 
 func (e *OutageError) Error() string {
-	return fmt.Sprintf("the job was stopped after waiting for %s, `harbor job resume` goes on with it: %v", e.For, e.Err)
+	return fmt.Sprintf("the job was stopped after waiting for %s, `harbor job resume` goes on with it: %v", e.For, advised(e.Err))
 }
 
 func (e *OutageError) Unwrap() error { return e.Err }
@@ -142,31 +140,6 @@ func (o *outage) words(err error) string {
 	return fmt.Sprintf("%v; %s, the job stops after %s", err, before, o.patience)
 }
 
-// roomError says that nothing can be written to a job's directory.
-type roomError struct {
-	dir string // as the user named it
-	err error  // of the system, without the name of a file that nobody knows
-}
-
-func (e *roomError) Error() string { return fmt.Sprintf("%s: %v", e.dir, e.err) }
-func (e *roomError) Unwrap() error { return e.err }
-
-// remedy is what the user can do about it.
-func (e *roomError) remedy() string {
-	for _, r := range []struct {
-		err  error
-		then string
-	}{
-		{syscall.ENOSPC, "free space there"}, {syscall.EDQUOT, "free space there"},
-		{syscall.EMFILE, "let it have more open files"}, {syscall.ENFILE, "let the host have more open files"},
-	} {
-		if errors.Is(e.err, r.err) {
-			return r.then
-		}
-	}
-	return "make it writable"
-}
-
 // patient runs tries, but not into an outage.
 type patient struct{ tries }
 
@@ -190,10 +163,6 @@ func (j *Job) watchOutages(ctx context.Context) (context.Context, context.Cancel
 	return ctx, stop
 }
 
-// probeBytes must fit into the job's directory: a result with its logs does not
-// fit where not even this does.
-const probeBytes = 1 << 20
-
 // working asks whether the job can write, and whether the provider answers.
 func (j *Job) working(ctx context.Context) error {
 	if err := j.files.Present(); err != nil {
@@ -209,14 +178,4 @@ func (j *Job) working(ctx context.Context) error {
 		return &roomError{dir: j.Plan.Dir(), err: err}
 	}
 	return nil
-}
-
-func hasRoom(dir string) error {
-	f, err := os.CreateTemp(dir, "."+results.RoomFile+".*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name())
-	_, err = f.Write(make([]byte, probeBytes))
-	return errors.Join(err, f.Sync(), f.Close())
 }

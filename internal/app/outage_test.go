@@ -194,3 +194,27 @@ func TestOutageEndsWithTheJob(t *testing.T) {
 		}
 	})
 }
+
+// What stopped a job is said once, with what helps; what could not be written because of
+// it is not.
+func TestFullDiskIsSaidOnce(t *testing.T) {
+	t.Parallel()
+	full := &fs.PathError{Op: "write", Path: "/jobs/j/result.json", Err: syscall.ENOSPC}
+	stopped := &OutageError{For: time.Minute, Err: &roomError{dir: "jobs/j", err: syscall.ENOSPC}}
+	away := &OutageError{For: time.Minute, Err: errors.New("docker: connection refused")}
+	for _, c := range []struct {
+		err  error
+		want string
+	}{
+		{errors.Join(stopped, full), "the job was stopped after waiting for 1m0s, `harbor job resume` goes on with it: jobs/j: no space left on device: free space there"},
+		{errors.Join(nil, full), "jobs/j: no space left on device: free space there"},
+		{away, away.Error()},
+	} {
+		if got := oneCause("jobs/j", c.err); got.Error() != c.want {
+			t.Errorf("%q, want %q", got, c.want)
+		}
+	}
+	if err := oneCause("jobs/j", nil); err != nil {
+		t.Error(err)
+	}
+}

@@ -92,7 +92,7 @@ func (a *App) Continue(p *Plan, redo Redo) error {
 	}
 	files, err := results.OpenJob(dir)
 	if err != nil {
-		return err
+		return lacking(dir, err)
 	}
 	p.Past = &Past{files: files, redo: redo}
 	if err := a.takeUp(p, redo); err != nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -26,15 +27,15 @@ func Write(path string, content []byte, mode os.FileMode) error {
 // so does the write.
 func WriteFrom(path string, mode os.FileMode, fill func(io.Writer) error) (err error) {
 	dir := filepath.Dir(path)
-	f, err := os.CreateTemp(dir, "."+filepath.Base(path)+".*")
+	f, err := os.CreateTemp(dir, half(path)+"*")
 	if err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
+		return fmt.Errorf("write %s: %w", path, unnamed(err, path))
 	}
 	defer func() {
 		if err != nil {
 			_ = f.Close()
 			_ = os.Remove(f.Name())
-			err = fmt.Errorf("write %s: %w", path, err)
+			err = fmt.Errorf("write %s: %w", path, unnamed(err, path))
 		}
 	}()
 	if err = fill(f); err != nil {
@@ -55,6 +56,23 @@ func WriteFrom(path string, mode os.FileMode, fill func(io.Writer) error) (err e
 	return syncDir(dir)
 }
 
+// half is how the names of temporary files for a file begin.
+func half(path string) string { return "." + filepath.Base(path) + "." }
+
+// unnamed takes the name of a temporary file, which means nothing to anybody, out of an
+// error about it.
+func unnamed(err error, path string) error {
+	var about *fs.PathError
+	if errors.As(err, &about) && strings.HasPrefix(filepath.Base(about.Path), half(path)) {
+		return about.Err
+	}
+	var moved *os.LinkError
+	if errors.As(err, &moved) {
+		return moved.Err
+	}
+	return err
+}
+
 // Clean removes what writers of files of a directory left that were killed. Nobody
 // may be writing these files meanwhile.
 func Clean(dir string, names ...string) error {
@@ -64,8 +82,8 @@ func Clean(dir string, names ...string) error {
 	}
 	var errs []error
 	for _, e := range entries {
-		half := func(name string) bool { return strings.HasPrefix(e.Name(), "."+name+".") }
-		if e.Type().IsRegular() && slices.ContainsFunc(names, half) {
+		written := func(name string) bool { return strings.HasPrefix(e.Name(), half(name)) }
+		if e.Type().IsRegular() && slices.ContainsFunc(names, written) {
 			errs = append(errs, os.Remove(filepath.Join(dir, e.Name())))
 		}
 	}

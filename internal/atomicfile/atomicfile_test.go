@@ -3,9 +3,11 @@ package atomicfile
 import (
 	"bytes"
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 )
@@ -126,5 +128,28 @@ func TestClean(t *testing.T) {
 	}
 	if err := Clean(filepath.Join(dir, "none"), "result.json"); err == nil {
 		t.Error("a directory that is not there was cleaned")
+	}
+}
+
+// The name of a temporary file says nothing to who reads the error.
+func TestErrorsNameTheFileAndNoOther(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	taken := filepath.Join(dir, "taken")
+	if err := os.MkdirAll(filepath.Join(taken, "x"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{
+		taken:                              "write " + taken + ": file exists",
+		filepath.Join(dir, "none", "file"): "write " + filepath.Join(dir, "none", "file") + ": no such file or directory",
+	} {
+		if err := Write(path, []byte("new"), 0o600); err == nil || err.Error() != want {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+	foreign := &fs.PathError{Op: "read", Path: filepath.Join(dir, "other"), Err: fs.ErrPermission}
+	err := WriteFrom(filepath.Join(dir, "file"), 0o600, func(io.Writer) error { return foreign })
+	if !errors.As(err, new(*fs.PathError)) || !strings.Contains(err.Error(), foreign.Path) {
+		t.Errorf("another file's error lost its name: %v", err)
 	}
 }
