@@ -69,7 +69,11 @@ func newResumeCommand(e *env) *cobra.Command {
 		Short: "Go on with an interrupted job: run the trials that have no final result",
 		Long: `Go on with an interrupted job, of harbor or of Harbor 0.5 to 0.26. JOB is the job's
 name, or its directory, wherever it was moved. Trials that have a result are kept as
-they are.`,
+they are.
+
+How many trials run at once, retries and what is shown may change, by the flags below,
+and so may budgets; other settings decide verdicts and stay as the job was started. For
+more attempts or tasks there is ` + "`harbor run`" + ` with the name of the job.`,
 		Example: `  harbor job resume jobs/mine                                   what is missing, and what was cancelled
   harbor job resume jobs/mine --retry-failed infrastructure     also what failed for no fault of the agent
   harbor job resume jobs/mine -f AgentTimeoutError -n 2         those instead of cancelled ones, two at once`,
