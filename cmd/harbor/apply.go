@@ -139,13 +139,20 @@ func (f *sharedFlags) applyEnvironment(s *pflag.FlagSet, c *trials.EnvironmentCo
 	setPtr(s, &c.OverrideStorageMiB, f.overrideStorage, "override-storage-mb")
 	setPtr(s, &c.OverrideGPUs, f.overrideGPUs, "override-gpus")
 	if given(s, "mounts", "mounts-json") {
-		var m trials.List[trials.VolumeConfig]
-		if err := json.Unmarshal([]byte(f.mounts), &m); err != nil {
-			return fmt.Errorf(`--mounts: want a JSON array like [{"type":"bind","source":"/data","target":"/data"}]: %w`, err)
+		m, err := mounts(f.mounts)
+		if err != nil {
+			return err
 		}
 		c.Mounts = &m
 	}
 	return nil
+}
+
+func mounts(text string) (m trials.List[trials.VolumeConfig], err error) {
+	if err = json.Unmarshal([]byte(text), &m); err != nil {
+		return nil, fmt.Errorf(`--mounts: want a JSON array like [{"type":"bind","source":"/data","target":"/data"}]: %w`, err)
+	}
+	return m, nil
 }
 
 func (f *sharedFlags) applyVerifier(s *pflag.FlagSet, c *trials.VerifierConfig) error {

@@ -37,6 +37,9 @@ func (e planError) Unwrap() error { return e.error }
 // withoutPlan ends a command that may not begin. A job to go on with, of which nothing
 // is left to do, is shown all the same: that needs neither its tasks nor its lock.
 func (o *runOptions) withoutPlan(ctx context.Context, cfg trials.JobConfig, err error) error {
+	if errors.As(err, new(usageError)) {
+		return err
+	}
 	missing := errors.As(err, new(planError))
 	if !o.resume.going || !missing && !errors.Is(err, syscall.EROFS) && !errors.Is(err, syscall.EACCES) {
 		return codedError{exitNothing, err}
@@ -269,15 +272,15 @@ func (o *runOptions) redo(dir string) (app.Redo, error) {
 	if given(o.cmd.Flags(), "filter-error-type") {
 		r.Exceptions = slices.Clone(o.resume.filter)
 	}
-	asked := slices.Concat(o.resume.filter, o.resume.retryFailed)
-	for _, name := range o.resume.retryFailed {
+	failed := trimmed(o.resume.retryFailed)
+	for _, name := range failed {
 		if blame := trials.Blame(strings.ToLower(name)); slices.Contains(trials.Blames(), blame) {
 			r.Blames = append(r.Blames, blame)
 		} else {
 			r.Exceptions = append(r.Exceptions, name)
 		}
 	}
-	return r, checkFailures(dir, asked)
+	return r, checkFailures(dir, slices.Concat(o.resume.filter, failed))
 }
 
 func checkFailures(dir string, asked []string) error {
@@ -306,9 +309,9 @@ func checkFailures(dir string, asked []string) error {
 			continue
 		}
 		if near := tasks.Closest(name, append(known, slices.Sorted(maps.Keys(seen))...)); near != "" {
-			return fmt.Errorf("no trial failed with %q and nothing is called so: did you mean %s?", name, near)
+			return usageError{fmt.Errorf("no trial failed with %q and nothing is called so: did you mean %s?", name, near)}
 		}
-		return fmt.Errorf("no trial failed with %q and nothing is called so: name a blame (agent, task, infrastructure, harness) or an exception", name)
+		return usageError{fmt.Errorf("no trial failed with %q and nothing is called so: name a blame (agent, task, infrastructure, harness) or an exception", name)}
 	}
 	return nil
 }

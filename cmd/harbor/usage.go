@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -12,6 +13,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"harborgate/agents"
+	"harborgate/internal/app"
+	"harborgate/trials"
 )
 
 // ranges are the least values of flags that are numbers. What a configuration says is
@@ -52,7 +55,7 @@ func checkUsage(s *pflag.FlagSet) error {
 			errs = append(errs, fmt.Errorf("%s %s: want %g or more", flagName(f), f.Value, r.least))
 		}
 	}
-	return errors.Join(append(errs, checkAgent(s), checkRetryFailed(s))...)
+	return errors.Join(append(errs, checkAgent(s), checkRetryFailed(s), checkValues(s))...)
 }
 
 // checkAgent refuses agents that nobody knows.
@@ -73,10 +76,77 @@ func checkRetryFailed(s *pflag.FlagSet) error {
 		return nil
 	}
 	names, err := s.GetStringSlice("retry-failed")
-	if err == nil && (len(names) == 0 || slices.Contains(names, "")) {
+	if err == nil && (len(names) == 0 || slices.Contains(trimmed(names), "")) {
 		return errors.New("--retry-failed is empty: name a blame (agent, task, infrastructure, harness) or an exception")
 	}
 	return err
+}
+
+// trimmed takes what a list was typed with: a space after the comma, as a rule.
+func trimmed(names []string) []string {
+	out := make([]string, len(names))
+	for i, name := range names {
+		out[i] = strings.TrimSpace(name)
+	}
+	return out
+}
+
+// values are flags of a form of their own, and what reads it.
+var values = map[string]func(flag string, given []string) error{
+	"ak": wantsPairs, "ek": wantsEnvironment, "ae": wantsVariables, "ve": wantsVariables,
+	"mounts": wantsMounts, "mounts-json": wantsMounts, "cpus": wantsPolicy, "memory": wantsPolicy,
+}
+
+// wantsPolicy lets those pass that are Harbor's and are refused for what they mean.
+func wantsPolicy(flag string, given []string) error {
+	if !slices.Contains([]string{"auto", "limit", "ignore", "request", "guarantee"}, given[0]) {
+		return fmt.Errorf("%s %q: want auto, limit or ignore", flag, given[0])
+	}
+	return nil
+}
+
+func wantsPairs(flag string, given []string) error {
+	_, err := kwargs(flag, given)
+	return err
+}
+
+func wantsVariables(flag string, given []string) error {
+	_, err := variables(flag, given)
+	return err
+}
+
+func wantsMounts(_ string, given []string) error {
+	_, err := mounts(given[0])
+	return err
+}
+
+// wantsEnvironment also knows the options that there are: they are the same everywhere.
+func wantsEnvironment(flag string, given []string) error {
+	kw, err := kwargs(flag, given)
+	if err != nil {
+		return err
+	}
+	if err := app.CheckEnvironment(trials.EnvironmentConfig{Kwargs: kw}); err != nil {
+		return fmt.Errorf("%s: %w", flag, err)
+	}
+	return nil
+}
+
+// checkValues holds such flags against their form.
+func checkValues(s *pflag.FlagSet) error {
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		if !given(s, name) {
+			continue
+		}
+		f := s.Lookup(name)
+		typed := []string{f.Value.String()}
+		if list, ok := f.Value.(pflag.SliceValue); ok {
+			typed = list.GetSlice()
+		}
+		errs = append(errs, values[name](flagName(f), typed))
+	}
+	return errors.Join(errs...)
 }
 
 // flagName is how a flag is typed.
