@@ -45,14 +45,17 @@ type EvalStats struct {
 
 // JobExtra is what we know beyond Harbor's document.
 type JobExtra struct {
-	Provider      string        `json:"provider,omitempty"`
-	Graded        int           `json:"graded"`
-	Ungraded      map[Blame]int `json:"ungraded,omitempty"` // finished without a verdict, by blame
-	Unblamed      int           `json:"unblamed,omitempty"` // finished without a verdict, on purpose: verification was off
-	Suspect       int           `json:"suspect,omitempty"`
-	InvalidTasks  []string      `json:"invalid_tasks,omitempty"` // left out, with the reason
-	CleanupFailed []string      `json:"cleanup_failed,omitempty"`
-	Interrupted   string        `json:"interrupted,omitempty"` // by what
+	Provider string        `json:"provider,omitempty"`
+	Graded   int           `json:"graded"`
+	Ungraded map[Blame]int `json:"ungraded,omitempty"` // finished without a verdict, by blame
+	Unblamed int           `json:"unblamed,omitempty"` // finished without a verdict, on purpose: verification was off
+	Suspect  int           `json:"suspect,omitempty"`
+	// Mean of the main reward over tasks, for lists of jobs; nil without a verdict, and of
+	// several arms.
+	Mean          *float64 `json:"mean,omitempty"`
+	InvalidTasks  []string `json:"invalid_tasks,omitempty"` // left out, with the reason
+	CleanupFailed []string `json:"cleanup_failed,omitempty"`
+	Interrupted   string   `json:"interrupted,omitempty"` // by what
 	// Reused are the directories of trials of earlier jobs whose verdicts stand for this
 	// one, which did not run them again.
 	Reused []string `json:"reused,omitempty"`

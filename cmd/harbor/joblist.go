@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"text/tabwriter"
 	"time"
 
@@ -26,8 +25,8 @@ func newJobListCommand(e *env) *cobra.Command {
 	})
 }
 
-// jobRow is one job of the list. Mean is null when the job has no verdict, or
-// several arms, which share none.
+// jobRow is one job of the list. Mean is over tasks, and null when the job has no
+// verdict, or several arms, which share none.
 type jobRow struct {
 	Name      string            `json:"name"`
 	Dir       string            `json:"dir"`
@@ -126,76 +125,20 @@ func rowOf(dir string) jobRow {
 		row.Error = err.Error()
 		return row
 	}
-	s := statsOf(dir, job)
-	row.Planned, row.Running, row.Pending, row.Cancelled = job.Planned, s.Running, s.Pending, s.Cancelled
-	row.Started, row.Finished, row.Arms = r.StartedAt, r.FinishedAt, len(s.Evals)
-	if state != results.StateRunning { // what a killed process left
-		row.Running, row.Pending = 0, s.Running+s.Pending
+	n := numbersOf(job) // those of job show, and not what the job's own result once said
+	row.Planned, row.Graded, row.Cancelled, row.Suspect, row.Coverage = n.Planned, n.Graded, n.Cancelled, n.Suspect, n.Coverage
+	row.Ungraded = n.Planned - n.Graded - n.Cancelled - n.Pending
+	row.Started, row.Finished, row.Arms, row.N = r.StartedAt, r.FinishedAt, len(n.Rows), n.Graded
+	if state == results.StateRunning { // else it is what a killed process left
+		row.Running = min(r.Stats.Running, n.Pending)
 	}
-	for _, eval := range s.Evals {
-		row.Graded += eval.NTrials
-		if len(s.Evals) == 1 {
-			row.Mean, row.Bounds = meanOf(eval), boundsOf(eval, row.Planned)
+	row.Pending = n.Pending - row.Running
+	if len(n.Rows) == 1 {
+		if c := n.Rows[0].Main(); c != nil {
+			row.Mean, row.Bounds = c.Mean, c.Bounds
 		}
-	}
-	for _, t := range job.Trials {
-		if t.Suspect {
-			row.Suspect++
-		}
-	}
-	row.Ungraded = max(0, s.Completed-row.Graded-row.Cancelled)
-	row.N = row.Graded
-	if row.Planned > 0 {
-		c := float64(row.Graded) / float64(row.Planned)
-		row.Coverage = &c
 	}
 	return row
-}
-
-// statsOf are the numbers of the trials that can be read, which are those that job show
-// has, and not what the job's own result once said.
-func statsOf(dir string, job app.Summary) trials.JobStats {
-	cfg, err := results.ReadJobConfig(dir)
-	if err != nil {
-		cfg = trials.JobConfig{} // of its metrics only: the mean is always there
-	}
-	s := stats.Harbor(job.Trials, cfg.Metrics)
-	left := max(0, job.Planned-s.Completed)
-	s.Running = min(job.Result.Stats.Running, left)
-	s.Pending = left - s.Running
-	return s
-}
-
-// meanOf is the mean of an arm's main reward, if that is what its metrics are.
-func meanOf(eval *trials.EvalStats) *float64 {
-	for _, m := range eval.Metrics {
-		if v, ok := m["mean"]; ok {
-			return (*float64)(&v)
-		}
-		if v, ok := m["reward"]; ok {
-			return (*float64)(&v)
-		}
-	}
-	return nil
-}
-
-// boundsOf are how far the verdicts that are missing of the planned ones could move the
-// mean of the only reward key.
-func boundsOf(eval *trials.EvalStats, planned int) *stats.Bounds {
-	n, missing := eval.NTrials, planned-eval.NTrials
-	mean := meanOf(eval)
-	if mean == nil || missing <= 0 || len(eval.RewardStats) != 1 {
-		return nil
-	}
-	for _, values := range eval.RewardStats {
-		for value := range values {
-			if x, err := strconv.ParseFloat(value, 64); err != nil || x < 0 || x > 1 {
-				return nil
-			}
-		}
-	}
-	sum := *mean * float64(n)
-	return &stats.Bounds{Low: sum / float64(planned), High: (sum + float64(missing)) / float64(planned), Missing: missing}
 }
 
 func printJobs(e *env, rows []jobRow) error {

@@ -20,7 +20,8 @@ type jobState struct {
 	ended    map[string]counted // trials that have a result now
 	kept     int                // of them, those of earlier processes
 	graded   int
-	sum      float64
+	tasks    map[string]verdicts // of those that have one
+	means    float64             // the sum over tasks of the means of their verdicts
 	ungraded map[trials.Blame]int
 	retries  int
 	waits    string // why nothing starts, "" when nothing is in the way
@@ -32,9 +33,23 @@ type jobState struct {
 
 // counted is what a trial's result adds to the numbers.
 type counted struct {
+	task  string
 	valid bool
 	value float64
 	blame trials.Blame
+}
+
+// verdicts are those of one task.
+type verdicts struct {
+	n   int
+	sum float64
+}
+
+func (v verdicts) mean() float64 {
+	if v.n == 0 {
+		return 0
+	}
+	return v.sum / float64(v.n)
 }
 
 type runningTrial struct {
@@ -49,14 +64,14 @@ type runningBuild struct {
 }
 
 func newJobState(total int) *jobState {
-	return &jobState{total: total, started: time.Now(), running: map[string]*runningTrial{}, builds: map[string]runningBuild{}, ended: map[string]counted{}, ungraded: map[trials.Blame]int{}}
+	return &jobState{total: total, started: time.Now(), running: map[string]*runningTrial{}, builds: map[string]runningBuild{}, ended: map[string]counted{}, tasks: map[string]verdicts{}, ungraded: map[trials.Blame]int{}}
 }
 
 // keep counts the trials that earlier processes finished.
 func (s *jobState) keep(kept []stats.Trial) {
 	for _, t := range kept {
 		main, _ := t.Rewards.Main()
-		s.count(t.Name, counted{t.Valid, main.Value, t.Blame})
+		s.count(t.Name, counted{t.Task, t.Valid, main.Value, t.Blame})
 	}
 	s.kept = len(s.ended)
 }
@@ -82,12 +97,22 @@ func (s *jobState) add(e counted, n int) {
 		return
 	}
 	s.graded += n
-	s.sum += float64(n) * e.value
+	v := s.tasks[e.task]
+	s.means -= v.mean()
+	v.n, v.sum = v.n+n, v.sum+float64(n)*e.value
+	s.means += v.mean()
+	if s.tasks[e.task] = v; v.n == 0 {
+		delete(s.tasks, e.task)
+	}
 }
+
+// mean is over tasks, as everywhere.
+func (s *jobState) mean() float64 { return s.means / float64(len(s.tasks)) }
 
 // eventData are the members that the display reads.
 type eventData struct {
 	Phase     string
+	Task      string
 	Key       string
 	Title     string
 	Error     string
@@ -200,7 +225,7 @@ func (s *jobState) end(e trials.Event, d eventData) string {
 	}
 	delete(s.running, e.Trial)
 	main, _ := d.Rewards.Main()
-	s.count(e.Trial, counted{d.Valid, main.Value, d.Blame})
+	s.count(e.Trial, counted{d.Task, d.Valid, main.Value, d.Blame})
 	verdict := "no verdict"
 	if d.Valid {
 		verdict = "reward " + rewardText(d.Rewards)

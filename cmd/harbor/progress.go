@@ -203,7 +203,7 @@ func (s *jobState) headline(now time.Time) string {
 	done := len(s.ended)
 	b := fmt.Sprintf("%s %d/%d  %s", bar(done, s.total, 20), done, s.total, now.Sub(s.started).Round(time.Second))
 	if s.graded > 0 {
-		b += fmt.Sprintf("  mean %.3f (%d of %d graded)", s.sum/float64(s.graded), s.graded, done)
+		b += fmt.Sprintf("  mean %.3f (%d of %d graded)", s.mean(), s.graded, done)
 	}
 	for _, blame := range trials.Blames() {
 		if n := s.ungraded[blame]; n > 0 {

@@ -95,6 +95,23 @@ func TestB151PlacesForPlainLines(t *testing.T) {
 	}
 }
 
+// The display has the mean of the end: over tasks, also when trials of one are taken back.
+func TestDisplayHasTheMeanOverTasks(t *testing.T) {
+	t.Parallel()
+	s := newJobState(4)
+	end := func(trial, task string, v float64) {
+		s.apply(event(trials.EventEnd, trial, 1, map[string]any{"task": task, "reward_valid": true, "rewards": map[string]any{"reward": v}}))
+	}
+	end("a__1", "a", 1)
+	end("b__1", "b", 0)
+	end("a__2", "a", 1)
+	end("c__1", "c", 1)
+	s.apply(event(trials.EventStart, "c__1", 2, nil))
+	if got := s.headline(s.started); !strings.Contains(got, "mean 0.500 (3 of 3 graded)") {
+		t.Errorf("%q", got)
+	}
+}
+
 var counters = regexp.MustCompile(`(\d+)/(\d+).*mean ([\d.]+) \((\d+) of (\d+) graded\)`)
 
 // B152: what the display says is what the numbers say: over a resume, a retry, a
@@ -103,7 +120,7 @@ func TestB152DisplayCountsLikeTheResult(t *testing.T) {
 	t.Parallel()
 	s := newJobState(6)
 	kept := []stats.Trial{
-		{Name: "k1", Valid: true, Rewards: trials.Rewards{{Key: "reward", Value: trials.Number{Value: 1}}}},
+		{Name: "k1", Task: "k", Valid: true, Rewards: trials.Rewards{{Key: "reward", Value: trials.Number{Value: 1}}}},
 		{Name: "k2", Blame: trials.BlameTask, Exception: trials.ExcHealthcheck},
 	}
 	s.keep(kept)

@@ -109,7 +109,7 @@ func suspectText(r *stats.Row, c *stats.Column) string {
 		text += fmt.Sprintf("; %d %s", r.Doubts[code], code)
 	}
 	if e := c.WithoutSuspect; e != nil {
-		text += fmt.Sprintf("; without them %s (n = %d)", e.Text(), e.N)
+		text += fmt.Sprintf("; without them %s (n = %s)", e.Text(), plural(e.Tasks, "task"))
 	}
 	return text
 }

@@ -225,7 +225,7 @@ func (p *summary) suspects(r *stats.Row) {
 	p.line("suspect", parts...)
 	for _, c := range r.Rewards[:min(len(r.Rewards), mostListed)] {
 		if e := c.WithoutSuspect; e != nil {
-			p.line("", fmt.Sprintf("%s without them: mean %s (n = %d)", c.Key, e.Text(), e.N))
+			p.line("", fmt.Sprintf("%s without them: mean %s (n = %s)", c.Key, e.Text(), plural(e.Tasks, "task")))
 		}
 	}
 }

@@ -241,24 +241,3 @@ func TestLongArmsKeepDataSetAndModel(t *testing.T) {
 		t.Errorf("%q", whole)
 	}
 }
-
-// TestJobListShowsNoBareMean holds bounds and doubts beside the mean of a job that
-// lacks verdicts.
-func TestJobListShowsNoBareMean(t *testing.T) {
-	t.Parallel()
-	eval := func(values ...string) *trials.EvalStats {
-		e := &trials.EvalStats{NTrials: 1, Metrics: trials.List[map[string]trials.Float]{{"mean": 1}}, RewardStats: map[string]map[string][]string{"reward": {}}}
-		for _, v := range values {
-			e.RewardStats["reward"][v] = []string{"a"}
-		}
-		return e
-	}
-	one, sixth := 1.0, 1.0/6
-	row := jobRow{Graded: 1, Planned: 6, Coverage: &sixth, Suspect: 1, Arms: 1, Mean: &one, Bounds: boundsOf(eval("1.0"), 6)}
-	if got := coverage(row) + " " + meanText(row); got != "1 (17 %), 1 suspect 1.000 (0.167 to 1.000)" {
-		t.Error(got)
-	}
-	if b := boundsOf(eval("12"), 6); b != nil {
-		t.Errorf("bounds of a reward of 12: %+v", b)
-	}
-}

@@ -22,8 +22,9 @@ const writePause = time.Second
 
 // tally keeps a job's numbers and its result.json. Safe for concurrent use.
 type tally struct {
-	job *results.Job
-	cfg trials.JobConfig
+	job     *results.Job
+	cfg     trials.JobConfig
+	hasMean bool // there is one arm, which has a mean
 
 	mu      sync.Mutex // guards all below
 	res     trials.JobResult
@@ -43,7 +44,7 @@ type tally struct {
 func newTally(job *results.Job, plan *Plan, provider string) *tally {
 	now := trials.LocalAt(time.Now())
 	t := &tally{
-		job: job, cfg: plan.Config, at: map[string]int{}, hidden: map[string]bool{}, failed: map[string]int{},
+		job: job, cfg: plan.Config, hasMean: len(plan.byKey()) <= 1, at: map[string]int{}, hidden: map[string]bool{}, failed: map[string]int{},
 		res: trials.JobResult{
 			SchemaVersion: trials.ResultSchema, ID: plan.ID, StartedAt: now, NTotalTrials: plan.Total(),
 		},
@@ -219,6 +220,9 @@ func (t *tally) snapshot(finished *time.Time) trials.JobResult {
 	extra.Sessions = slices.Clone(t.extra.Sessions)
 	extra.Sessions[len(extra.Sessions)-1].EndedAt = r.UpdatedAt
 	extra.Ungraded = map[trials.Blame]int{}
+	if t.hasMean {
+		extra.Mean = stats.Mean(all)
+	}
 	for _, x := range all {
 		r.Stats.Retries += x.Tries - 1
 		switch {

@@ -48,6 +48,41 @@ func TestJobsFromTheTop(t *testing.T) {
 	u.shows("3 of 5 jobs")
 }
 
+// The list of jobs has the mean over tasks, as a job's own page: from its result, or from
+// its trials where that is Harbor's.
+func TestJobsHaveTheMeanOfTheirPages(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for name, say := range map[string]func(*trials.JobResult){
+		"ours":      func(r *trials.JobResult) { r.Harborgate = &trials.JobExtra{Graded: 3, Mean: new(0.5)} },
+		"of-harbor": func(r *trials.JobResult) { r.Harborgate = nil },
+	} {
+		job := filepath.Join(dir, name)
+		putJob(t, job, 3, true)
+		r, err := results.ReadJobResult(job)
+		if err != nil {
+			t.Fatal(err)
+		}
+		over := trials.List[map[string]trials.Float]{{"mean": 0.667}} // trials
+		r.Stats.Evals = map[string]*trials.EvalStats{"oracle__adhoc": {NTrials: 3, Metrics: over}}
+		say(&r)
+		put(t, filepath.Join(job, results.ResultFile), r)
+		for trial, reward := range map[string]float64{"a__1": 1, "a__2": 1, "b__1": 0} {
+			putTrial(t, job, trialOf(trial, 5, reward))
+		}
+	}
+	u := start(t, dir)
+	u.lacks("0.667")
+	for range 2 {
+		u.press("enter")
+		u.shows("mean 0.500 ± 0.500 · n = 2 tasks")
+		u.press("esc")
+	}
+	if n := strings.Count(u.b.screen(), "0.500"); n != 2 {
+		t.Errorf("%d means of 0.500:\n%s", n, u.b.screen())
+	}
+}
+
 func TestTrialOverview(t *testing.T) {
 	t.Parallel()
 	dir := demo(t)

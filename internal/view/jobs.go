@@ -25,6 +25,7 @@ type jobLine struct {
 	name    string
 	info    fs.FileInfo // of its result when that was read
 	result  *trials.JobResult
+	mean    *float64
 	running bool
 	err     error
 }
@@ -116,7 +117,7 @@ func (j *jobLine) read(path string) {
 		err = errors.New(strings.ReplaceAll(err.Error(), path+string(filepath.Separator), ""))
 	}
 	if j.err = err; err == nil {
-		j.result = &r
+		j.result, j.mean = &r, meanIn(path, &r, j.running)
 	}
 }
 
@@ -235,13 +236,12 @@ func (j *jobLine) line(name int) string {
 		return s + faint.on("no result yet")
 	}
 	state, _, _ := strings.Cut(unpainted(stateOf(j.result, j.running)), " by ")
-	graded, mean := headline(j.result)
-	s += stateLook(j).on(fit(state, stateColumns)) + fitRight(fmt.Sprintf("%d of %d", graded, j.result.NTotalTrials), countColumns)
+	s += stateLook(j).on(fit(state, stateColumns)) + fitRight(fmt.Sprintf("%d of %d", gradedIn(j.result), j.result.NTotalTrials), countColumns)
 	begun := ""
 	if t := j.begun(); !t.IsZero() {
 		begun = t.Local().Format("2006-01-02 15:04")
 	}
-	return s + fitRight(mean, meanColumns) + faint.on(fitRight(begun, startColumns))
+	return s + fitRight(stats.MeanText(j.mean), meanColumns) + faint.on(fitRight(begun, startColumns))
 }
 
 func stateLook(j *jobLine) paint {
@@ -254,33 +254,35 @@ func stateLook(j *jobLine) paint {
 	return yellow
 }
 
-// headline is what a job's own result says: how many trials are graded, and the
-// mean when there is one arm.
-func headline(r *trials.JobResult) (graded int, mean string) {
+// gradedIn is how many trials of a job are graded, as its own result says.
+func gradedIn(r *trials.JobResult) (graded int) {
+	if r.Harborgate != nil {
+		return r.Harborgate.Graded
+	}
 	for _, e := range r.Stats.Evals {
 		graded += e.NTrials
 	}
-	if r.Harborgate != nil {
-		graded = r.Harborgate.Graded
-	}
-	if len(r.Stats.Evals) != 1 {
-		return graded, stats.Unknown
-	}
-	for _, e := range r.Stats.Evals {
-		mean = meanOf(e)
-	}
-	return graded, mean
+	return graded
 }
 
-// meanOf is an arm's mean: of its only reward, or of the one that is called so.
-func meanOf(e *trials.EvalStats) string {
-	for _, m := range e.Metrics {
-		for _, key := range []string{"mean", "reward"} {
-			if x, ok := m[key]; ok {
-				f := float64(x)
-				return stats.MeanText(&f)
-			}
+// meanIn is the mean of a job with one arm. Harbor's results do not say it; then the
+// trials do, once they have ended.
+func meanIn(path string, r *trials.JobResult, running bool) *float64 {
+	if r.Harborgate != nil && r.Harborgate.Mean != nil {
+		return r.Harborgate.Mean
+	}
+	if running || len(r.Stats.Evals) != 1 {
+		return nil
+	}
+	found, err := results.ReadTrials(path)
+	if err != nil {
+		return nil
+	}
+	var all []stats.Trial
+	for _, f := range found {
+		if f.Result != nil {
+			all = append(all, stats.Of(f.Result))
 		}
 	}
-	return stats.Unknown
+	return stats.Mean(all)
 }

@@ -122,7 +122,7 @@ func (p *jobPage) numbers(columns int) []string {
 func (p *jobPage) arm(r *stats.Row, columns int) []string {
 	mean := []string{bold.on("mean " + stats.Unknown)}
 	if c := r.Main(); c != nil {
-		mean = []string{bold.on("mean " + c.Text()), fmt.Sprintf("n = %d", c.N)}
+		mean = []string{bold.on("mean " + c.Text()), "n = " + plural(c.Tasks, "task")}
 		if c.Interval != nil {
 			mean = append(mean, "95 % "+c.Interval.Text())
 		}

@@ -288,7 +288,7 @@ func (x *run) finish() {
 		x.fail(trials.NewFailure(trials.PhaseTeardown, x.hostCause(err), "", "the result could not be written: "+err.Error()))
 		x.res.RewardValid = false
 	}
-	data := map[string]any{"reward_valid": x.res.RewardValid}
+	data := map[string]any{"task": x.res.TaskName, "reward_valid": x.res.RewardValid}
 	if v := x.res.VerifierResult; v != nil {
 		data["rewards"] = v.Rewards
 	}

@@ -185,6 +185,24 @@ func (r *Row) Main() *Column {
 	return &r.Rewards[0]
 }
 
+// Mean is the mean over tasks of the main reward, as a report has it, where that is too
+// much: nil without a verdict, and of trials of several arms, which share none.
+func Mean(all []Trial) *float64 {
+	group := make([]*Trial, len(all))
+	for i := range all {
+		group[i] = &all[i]
+		if all[i].Row != all[0].Row {
+			return nil
+		}
+	}
+	keys, hasMain := orderKeys(rewardKeys(group), "")
+	if !hasMain {
+		return nil
+	}
+	values, _ := verdicts(keys[0], tasksOf(group))
+	return estimate(values, scale{}).Mean
+}
+
 // tasksOf splits trials by task, in the order in which tasks appear.
 func tasksOf(group []*Trial) [][]*Trial {
 	at := map[taskKey]int{}

@@ -399,3 +399,36 @@ func BenchmarkReport(b *testing.B) {
 		New(all, Plan{Trials: len(all)})
 	}
 }
+
+// TestMeanIsThatOfTheReport holds the number for lists against the whole report.
+func TestMeanIsThatOfTheReport(t *testing.T) {
+	t.Parallel()
+	of := func(key string, v float64) Trial {
+		x := verdict("a", v)
+		x.Rewards[0].Key = key
+		return x
+	}
+	other := verdict("b", 1)
+	other.Row.Agent = "another"
+	for name, all := range map[string][]Trial{
+		"attempts":        {verdict("a", 1), verdict("a", 1), verdict("b", 0), missing("b", trials.BlameTask, "XError")},
+		"nothing":         nil,
+		"without verdict": {missing("b", trials.BlameTask, "XError")},
+		"one key":         {of("speed", 3)},
+		"keys of a rank":  {of("speed", 3), of("taste", 1)},
+	} {
+		var want *float64
+		if r := New(all, Plan{Trials: len(all)}); len(r.Rows) == 1 && r.Rows[0].Main() != nil {
+			want = r.Rows[0].Main().Mean
+		}
+		if diff := cmp.Diff(want, Mean(all)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+	if m := Mean([]Trial{verdict("a", 1), verdict("a", 1), verdict("b", 0)}); m == nil || *m != 0.5 {
+		t.Errorf("mean %v, want 0.5", MeanText(m))
+	}
+	if m := Mean([]Trial{verdict("a", 1), other}); m != nil {
+		t.Errorf("two arms share the mean %v", *m)
+	}
+}
