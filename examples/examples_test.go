@@ -120,7 +120,10 @@ func TestREADME(t *testing.T) {
 	d.bash(t, d.root, "make --dry-run test >/dev/null")
 	for _, block := range blocks[1:] {
 		for _, line := range strings.Split(strings.TrimSpace(block), "\n") {
-			d.bash(t, d.dir, d.named(line))
+			out := d.bash(t, d.dir, d.named(line))
+			if strings.Contains(line, "--diff") && !strings.Contains(out, "4 trials: reuse 2, regrade 0, rerun 2") {
+				t.Errorf("%s does not do what is said about it:\n%s", line, out)
+			}
 		}
 	}
 }
