@@ -20,7 +20,7 @@ const (
 	EventBuildStart EventType = "build-start" // {key, task}
 	// EventBuildProgress is {key, done, of}: it goes to listeners, not into the file.
 	EventBuildProgress EventType = "build-progress"
-	EventBuildEnd      EventType = "build-end" // {key, cached, dur_ms, error}
+	EventBuildEnd      EventType = "build-end" // {key, cached, dur_ms, error, cancelled}
 	EventStart         EventType = "start"
 	EventPhaseStart    EventType = "phase-start" // {phase}
 	EventPhaseEnd      EventType = "phase-end"   // {phase, dur_ms, error}

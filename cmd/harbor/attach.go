@@ -36,7 +36,7 @@ running.`,
 			return attach(c.Context(), e, dir, quiet)
 		},
 	}
-	c.Flags().BoolVarP(&quiet, "quiet", "q", false, "one line of progress only")
+	c.Flags().BoolVarP(&quiet, "quiet", "q", false, "progress on one line; the numbers at the end stay")
 	addJobsDirFlag(c.Flags(), &jobs)
 	return jsonFlag(e, c)
 }

@@ -18,6 +18,7 @@ type compareOptions struct {
 	armQuery
 	how      stats.Comparing
 	markdown bool
+	output   string
 }
 
 // defaultSeed is fixed, so that a comparison that is made again is the same.
@@ -46,6 +47,7 @@ the others are listed first, with whose fault it is.`,
 	s.Uint64Var(&o.how.Seed, "seed", defaultSeed, "seed of random permutations")
 	s.StringArrayVar(&o.tasks, "task", nil, "glob of task names to take (repeatable)")
 	s.BoolVar(&o.markdown, "markdown", false, "print Markdown")
+	addOutputFlag(s, &o.output)
 	addJobsDirFlag(s, &o.jobsDir)
 	return c
 }
@@ -99,7 +101,7 @@ func (o *compareOptions) run(args []string) error {
 	for i, a := range arms {
 		out.Arms = append(out.Arms, comparedArm{a.side.Name, a.job, a.name, rows[i], a.reused})
 	}
-	if err := o.print(out); err != nil {
+	if err := o.printed(o.output, func(to *env) error { return o.print(to, out) }); err != nil {
 		return err
 	}
 	if !slices.ContainsFunc(cs, func(c stats.Comparison) bool { return c.Pairs > 0 }) {
@@ -139,14 +141,14 @@ func baseline(arms []arm, wanted string) (string, error) {
 	return like[0], nil
 }
 
-func (o *compareOptions) print(c compared) error {
+func (o *compareOptions) print(to *env, c compared) error {
 	switch {
 	case o.json:
-		return printJSON(o.env, c)
+		return printJSON(to, c)
 	case o.markdown:
-		c.page().writeMarkdown(o.out, 2)
+		c.page().writeMarkdown(to.out, 2)
 	default:
-		c.page().writeText(o.out)
+		c.page().writeText(to.out)
 	}
 	return nil
 }

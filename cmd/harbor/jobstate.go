@@ -117,6 +117,7 @@ type eventData struct {
 	Title     string
 	Error     string
 	Cached    bool
+	Cancelled bool
 	DurMS     int64 `json:"dur_ms"`
 	WaitMS    int64 `json:"wait_ms"`
 	Rewards   trials.Rewards
@@ -207,7 +208,10 @@ func (s *jobState) begin(e trials.Event, d eventData) {
 }
 
 func ended(d eventData) string {
-	if d.Error != "" {
+	switch {
+	case d.Cancelled: // the job was asked to stop
+		return "stopped"
+	case d.Error != "":
 		first, _, _ := strings.Cut(d.Error, "\n")
 		return "failed: " + first
 	}

@@ -1,11 +1,16 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"syscall"
+
+	"github.com/spf13/pflag"
+
+	"harborgate/internal/atomicfile"
 )
 
 // output is standard output. It remembers that it could not be written, whoever
@@ -24,6 +29,28 @@ func (o *output) Write(b []byte) (int, error) {
 		err = o.failed
 	}
 	return n, err
+}
+
+// printed prints into a file, as a whole, or on standard output when there is none.
+func (e *env) printed(file string, f func(to *env) error) error {
+	if file == "" {
+		return f(e)
+	}
+	var text bytes.Buffer
+	to := *e
+	to.out = &text
+	if err := f(&to); err != nil {
+		return err
+	}
+	if err := atomicfile.Write(file, text.Bytes(), 0o644); err != nil {
+		return nothingRan("the output could not be written: %w", err)
+	}
+	return nil
+}
+
+// addOutputFlag is for what printed takes.
+func addOutputFlag(s *pflag.FlagSet, file *string) {
+	s.StringVarP(file, "output", "o", "", "file to write instead of standard output")
 }
 
 // outputError is standard output that cannot be written.

@@ -156,3 +156,31 @@ func TestB152DisplayCountsLikeTheResult(t *testing.T) {
 		}
 	}
 }
+
+func TestPathsKeepTheirSlashAtTheRoot(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ wd, path, want string }{
+		{"/", "/srv/jobs/j", "/srv/jobs/j"},
+		{"/", "jobs/j", "jobs/j"},
+		{"/srv", "/srv/jobs/j", "jobs/j"},
+		{"/srv", "/var/jobs/j", "/var/jobs/j"},
+	} {
+		if got := below(c.wd, c.path); got != c.want {
+			t.Errorf("%s from %s: %s, want %s", c.path, c.wd, got, c.want)
+		}
+	}
+}
+
+// Who presses Ctrl-C while an image is made sees that it was stopped, and of no failure.
+func TestStoppedBuildIsNoFailure(t *testing.T) {
+	t.Parallel()
+	for want, data := range map[string]map[string]any{
+		"image of t: stopped":           {"key": "k", "title": "t", "error": "context canceled", "cancelled": true},
+		"image of t: failed: exit code": {"key": "k", "title": "t", "error": "exit code\nlog", "cancelled": false},
+	} {
+		s := newJobState(1)
+		if got := s.apply(event(trials.EventBuildEnd, "", 0, data)); !strings.HasSuffix(got, "] "+want) {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -9,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"harborgate/internal/app"
-	"harborgate/internal/atomicfile"
 	"harborgate/trials"
 	"harborgate/trials/results"
 	"harborgate/trials/stats"
@@ -31,7 +29,7 @@ func newReportCommand(e *env) *cobra.Command {
 		RunE:  func(_ *cobra.Command, args []string) error { return o.run(args) },
 	})
 	s := c.Flags()
-	s.StringVarP(&o.output, "output", "o", "", "file to write instead of standard output")
+	addOutputFlag(s, &o.output)
 	s.StringVar(&o.reward, "reward", "", "reward key that stands for the verdict (default: reward, or the only one)")
 	s.IntVar(&o.k, "k", 0, "a k of pass@k to show beside the usual ones")
 	addJobsDirFlag(s, &o.jobsDir)
@@ -68,29 +66,18 @@ func (o *reportOptions) run(args []string) error {
 		}
 		jobs = append(jobs, j)
 	}
-	var text bytes.Buffer
-	to := *o.env
-	to.out = &text
-	if o.json {
-		if err := printJSON(&to, jobs); err != nil {
-			return err
+	return o.printed(o.output, func(to *env) error {
+		if o.json {
+			return printJSON(to, jobs)
 		}
-	} else {
 		for i, j := range jobs {
 			if i > 0 {
-				fmt.Fprintln(&text)
+				fmt.Fprintln(to.out)
 			}
-			j.page().writeMarkdown(&text, 1)
+			j.page().writeMarkdown(to.out, 1)
 		}
-	}
-	if o.output == "" {
-		_, err := o.out.Write(text.Bytes())
-		return err
-	}
-	if err := atomicfile.Write(o.output, text.Bytes(), 0o644); err != nil {
-		return nothingRan("the report could not be written: %w", err)
-	}
-	return nil
+		return nil
+	})
 }
 
 // load reads a job, also one that is still running.

@@ -118,7 +118,7 @@ func addJobBudgetFlag(s *pflag.FlagSet, f *sharedFlags) {
 func addOperationFlags(s *pflag.FlagSet, f *runFlags) {
 	s.IntVarP(&f.concurrent, "n-concurrent", "n", 0, "trials at once (default 4)")
 	s.IntVar(&f.concurrentAgents, "n-concurrent-agents", 0, "trials of one agent at once")
-	s.BoolVarP(&f.quiet, "quiet", "q", false, "one line of progress only")
+	s.BoolVarP(&f.quiet, "quiet", "q", false, "progress on one line; the numbers at the end stay")
 	alias(s, "quiet", "silent")
 	s.IntVarP(&f.maxRetries, "max-retries", "r", 0, "tries after a failed one, see retry settings")
 	s.StringArrayVar(&f.retryInclude, "retry-include", nil, "exception that is retried; only these (repeatable)")

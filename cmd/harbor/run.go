@@ -349,6 +349,15 @@ func relative(path string) string {
 	if err != nil {
 		return path
 	}
+	return below(wd, path)
+}
+
+// below shows a path that is below a directory from there. Below the root is everything:
+// such a path keeps its slash.
+func below(wd, path string) string {
+	if filepath.Dir(wd) == wd {
+		return path
+	}
 	if rel, err := filepath.Rel(wd, path); err == nil && filepath.IsLocal(rel) {
 		return rel
 	}

@@ -174,8 +174,8 @@ func verdictText(t stats.Trial) string {
 func newTrialCommand(e *env) *cobra.Command {
 	c := group("trial", "Run and inspect single trials", "trials")
 	c.AddCommand(newTrialStartCommand(e), newTrialRegradeCommand(e), newTrialInitCommand(e), newTrialSchemaCommand(e), jsonFlag(e, &cobra.Command{
-		Use: "show DIR", Short: "Show what happened in a trial", Args: cobra.ExactArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error { return showTrial(e, args[0]) },
+		Use: "show DIR…", Short: "Show what happened in trials", Args: cobra.MinimumNArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error { return showTrials(e, args) },
 	}), &cobra.Command{
 		Use: "logs DIR [FILE]", Short: "List a trial's files, or print one", Args: cobra.RangeArgs(1, 2),
 		RunE: func(_ *cobra.Command, args []string) error { return trialLogs(e, args) },
@@ -183,14 +183,34 @@ func newTrialCommand(e *env) *cobra.Command {
 	return addNotBuilt(c, "trial")
 }
 
-func showTrial(e *env, dir string) error {
-	r, err := results.ReadTrialResult(dir)
-	if err != nil {
-		return notA("trial", dir, err)
+// showTrials prints one trial after another; as JSON several are a list.
+func showTrials(e *env, dirs []string) error {
+	var all []*trials.Result
+	for _, dir := range dirs {
+		r, err := results.ReadTrialResult(dir)
+		if err != nil {
+			return notA("trial", dir, err)
+		}
+		all = append(all, r)
 	}
-	if e.json {
-		return printJSON(e, r)
+	switch {
+	case e.json && len(all) == 1:
+		return printJSON(e, all[0])
+	case e.json:
+		return printJSON(e, all)
 	}
+	for i, r := range all {
+		if i > 0 {
+			fmt.Fprintln(e.out)
+		}
+		if err := showTrial(e, dirs[i], r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func showTrial(e *env, dir string, r *trials.Result) error {
 	t := stats.Of(r)
 	w := tabwriter.NewWriter(e.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "trial\t%s\ntask\t%s\nagent\t%s %s\nreward\t%s\n", oneLine(r.TrialName), oneLine(r.TaskName), oneLine(r.AgentInfo.Name), oneLine(r.AgentInfo.Version), verdictText(t))

@@ -284,7 +284,7 @@ func (j *Job) Build(ctx context.Context, key string) {
 	hold, err := j.images.Get(ctx, r)
 	data := map[string]any{"key": key, "title": r.Title, "dur_ms": time.Since(begun).Milliseconds()}
 	if err != nil {
-		data["error"] = err.Error()
+		data["error"], data["cancelled"] = err.Error(), ctx.Err() != nil
 	} else {
 		data["cached"] = hold.Cached
 		hold.Release()

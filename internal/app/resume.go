@@ -53,8 +53,8 @@ type Reason string
 // Reasons.
 const (
 	CutOff     Reason = "cut off"
-	Unreadable Reason = "result unreadable"
-	Edited     Reason = "task edited"
+	Unreadable Reason = "with an unreadable result"
+	Edited     Reason = "with an edited task"
 	Selected   Reason = "selected"
 )
 
