@@ -19,10 +19,20 @@ func (x *exchange) ready() error {
 	if x.table == nil {
 		return refusal(wire.NotReady, "the proxy has no configuration yet")
 	}
-	if x.p.draining.Load() || x.p.ctx.Err() != nil {
+	if x.p.ctx.Err() != nil {
 		return refusal(wire.NotReady, "the proxy is stopping")
 	}
 	return nil
+}
+
+// staying refuses what would be new to a proxy that is stopping. It comes behind
+// the grant, whose owner must learn that it was not the client's doing.
+func (x *exchange) staying() error {
+	if !x.p.draining.Load() {
+		return nil
+	}
+	x.rec.billed = x.route.Cost == wire.Billed
+	return refusal(wire.NotReady, "the proxy is stopping")
 }
 
 // shape refuses what is no plain request of ours: other protocols, other methods,

@@ -33,6 +33,7 @@ func path() []step {
 		(*exchange).greet,        // a probe without credentials
 		(*exchange).authenticate, // I1, I6: no grant, no dial
 		(*exchange).match,        // I2: listed methods and paths only
+		(*exchange).staying,      // nothing new while it stops
 		(*exchange).local,        // what the proxy answers itself
 		(*exchange).read,         // the body, within bounds
 		(*exchange).policy,       // models, and keys that are not served

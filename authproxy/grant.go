@@ -76,6 +76,7 @@ type Totals struct {
 	Usage    wire.Usage    `json:"usage"`    // by class
 	Cost     NanoUSD       `json:"cost_usd"` // of what has a price
 	Unpriced int64         `json:"unpriced"` // requests without one
+	Answered int64         `json:"answered"` // by an upstream, to their end
 	Guessed  int64         `json:"guessed"`  // requests whose usage is an estimate
 	Waited   time.Duration `json:"waited_ns"`
 	// Models are the parts of the models that answered.
@@ -209,6 +210,9 @@ func (g *grant) count(r *Record) {
 	}
 	if r.billed && r.Status < 400 {
 		t.byModel(r)
+	}
+	if r.billed && r.Status < 400 && r.End == Complete {
+		t.Answered++
 	}
 }
 

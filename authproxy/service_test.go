@@ -370,11 +370,16 @@ func TestAttack28Row15Administration(t *testing.T) {
 	if status := call("POST", "/v1/reload", "", nil); status != 204 {
 		t.Error(status)
 	}
+	var id string
+	r.token, id = r.mint(GrantSpec{})
 	if status := call("POST", "/v1/drain?timeout=1s", "", nil); status != 204 {
 		t.Error(status)
 	}
 	if a := r.post(messages, ask); a.status != 503 {
 		t.Errorf("while drained: %+v", a)
+	}
+	if g, _ := r.proxy.Grant(id); g.Totals.Last.Refused != wire.NotReady || g.Totals.Refused != 1 { // its owner must learn of it
+		t.Errorf("%+v", g.Totals)
 	}
 	if !strings.Contains(r.log.String(), fmt.Sprintf("pid=%d", os.Getpid())) {
 		t.Error("nobody knows who administered")
