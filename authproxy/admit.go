@@ -144,9 +144,11 @@ func (x *exchange) authenticate() error {
 func (x *exchange) follow(g *grant) {
 	ctx, cancel := context.WithCancelCause(x.r.Context())
 	x.ctx, x.cancel = ctx, cancel
-	stop := context.AfterFunc(g.ctx, func() { cancel(errRevoked) })
+	revoked := context.AfterFunc(g.ctx, func() { cancel(errRevoked) })
+	stopped := context.AfterFunc(x.p.ctx, func() { cancel(errStopped) })
 	x.finally(func() {
-		stop()
+		revoked()
+		stopped()
 		cancel(nil)
 	})
 }

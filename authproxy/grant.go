@@ -117,24 +117,28 @@ type grant struct {
 	totals  Totals
 }
 
-// errRevoked is why a request ended whose grant was revoked, or had expired.
-var errRevoked = errors.New("the grant has ended")
+// errRevoked is why a request ended whose grant was revoked, or had expired;
+// errStopped, why one ended that was open for longer than the proxy waited.
+var (
+	errRevoked = errors.New("the grant has ended")
+	errStopped = errors.New("the proxy has stopped")
+)
 
 // newGrant returns a grant and its token, which nothing keeps.
-func newGrant(parent context.Context, spec GrantSpec) (*grant, string) {
+func newGrant(spec GrantSpec) (*grant, string) {
 	var id [6]byte
 	var secret [32]byte
 	_, _ = rand.Read(id[:]) // never fails
 	_, _ = rand.Read(secret[:])
 	name := hex.EncodeToString(id[:])
 	token := "hgt_" + name + "_" + base64.RawURLEncoding.EncodeToString(secret[:])
-	return restored(parent, name, sha256.Sum256([]byte(token)), spec), token
+	return restored(name, sha256.Sum256([]byte(token)), spec), token
 }
 
-func restored(parent context.Context, id string, hash [sha256.Size]byte, spec GrantSpec) *grant {
+func restored(id string, hash [sha256.Size]byte, spec GrantSpec) *grant {
 	g := &grant{id: id, hash: hash, spec: spec}
 	g.accounts.trial, g.accounts.job, g.accounts.own = "trial/"+spec.Job+"/"+spec.Trial, "job/"+spec.Job, "grant/"+id
-	g.ctx, g.end = context.WithDeadline(parent, spec.Expires)
+	g.ctx, g.end = context.WithDeadline(context.Background(), spec.Expires)
 	return g
 }
 
@@ -355,7 +359,7 @@ func (s *grants) encode() ([]byte, error) {
 }
 
 // decode adds the grants of text that have not expired.
-func (s *grants) decode(parent context.Context, text []byte, now time.Time) error {
+func (s *grants) decode(text []byte, now time.Time) error {
 	var in []stored
 	if err := json.Unmarshal(text, &in); err != nil {
 		return fmt.Errorf("read grants: %w", err)
@@ -366,7 +370,7 @@ func (s *grants) decode(parent context.Context, text []byte, now time.Time) erro
 			return fmt.Errorf("read grants: grant %s has no hash", g.ID)
 		}
 		if g.Spec.Expires.After(now) {
-			s.put(restored(parent, g.ID, [sha256.Size]byte(hash), g.Spec))
+			s.put(restored(g.ID, [sha256.Size]byte(hash), g.Spec))
 		}
 	}
 	return nil

@@ -14,7 +14,7 @@ import (
 func TestI1B134NoGrantNoDial(t *testing.T) {
 	t.Parallel()
 	r := start(t)
-	expired, _ := newGrant(r.proxy.ctx, GrantSpec{Expires: time.Now().Add(-time.Second)})
+	expired, _ := newGrant(GrantSpec{Expires: time.Now().Add(-time.Second)})
 	r.proxy.grants.put(expired)
 	var first string
 	for name, token := range map[string]string{

@@ -206,9 +206,11 @@ func (x *exchange) ended() error {
 	switch {
 	case errors.Is(cause, errRevoked) && x.r.Context().Err() == nil:
 		x.rec.End = Revoked
-		if x.resp == nil && x.p.ctx.Err() == nil {
+		if x.resp == nil {
 			return refusal(wire.NoGrant, "the grant has ended")
 		}
+	case errors.Is(cause, errStopped) && x.r.Context().Err() == nil:
+		x.rec.End = Stopped
 	case errors.Is(cause, errSilent):
 		x.rec.End = Idle
 		if x.resp == nil {

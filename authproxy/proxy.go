@@ -20,6 +20,7 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2"
 
 	"harborgate/authproxy/internal/ledger"
+	"harborgate/authproxy/internal/wire"
 	"harborgate/internal/atomicfile"
 )
 
@@ -55,7 +56,7 @@ type Options struct {
 // Its methods are safe for concurrent use.
 type Proxy struct {
 	opts   Options
-	ctx    context.Context //nolint:containedctx // the life of the proxy: grants and requests end with it
+	ctx    context.Context //nolint:containedctx // requests end with it; grants outlive it, to be kept
 	cancel context.CancelFunc
 	table  atomic.Pointer[table]
 	grants *grants
@@ -106,7 +107,7 @@ func New(o Options) (*Proxy, error) {
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	if o.StateDir != "" {
 		if err := p.restore(); err != nil {
-			p.cancel()
+			p.end()
 			return nil, err
 		}
 	}
@@ -128,7 +129,7 @@ func (p *Proxy) restore() error {
 	p.ledger = l
 	text, err := os.ReadFile(p.grantsFile())
 	if err == nil {
-		err = p.grants.decode(p.ctx, text, time.Now())
+		err = p.grants.decode(text, time.Now())
 	}
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return errors.Join(fmt.Errorf("auth proxy: %w", err), l.Close())
@@ -158,12 +159,16 @@ func (p *Proxy) Reload(ctx context.Context) error {
 	return nil
 }
 
-// Mint makes a grant and returns its token, once, and its id, which may be shown.
+// Mint makes a grant and returns its token, once, and its id, which may be shown. A
+// proxy that drains makes none.
 func (p *Proxy) Mint(s GrantSpec) (token, id string, err error) {
 	if err := s.check(p.table.Load(), time.Now()); err != nil {
 		return "", "", err
 	}
-	g, token := newGrant(p.ctx, s)
+	if p.draining.Load() {
+		return "", "", refusal(wire.NotReady, "the proxy is stopping and grants nothing new: try again when it has started again")
+	}
+	g, token := newGrant(s)
 	p.grants.put(g)
 	if err := p.saveGrants(); err != nil {
 		p.grants.remove(g.id)
@@ -296,7 +301,8 @@ func (p *Proxy) streams() []Stream {
 }
 
 // Drain refuses new requests and waits for those that are being answered, until
-// ctx ends: then they are cut, as broken ones. Close is still needed.
+// ctx ends: then they are cut, as broken ones. Grants stay in force on the disk, for
+// whoever opens it next. Close is still needed.
 func (p *Proxy) Drain(ctx context.Context) error {
 	p.draining.Store(true)
 	p.mu.Lock()
@@ -338,6 +344,14 @@ func (p *Proxy) leave(x *exchange) {
 	}
 }
 
+// end cuts requests and ends grants, which are kept where they are on the disk.
+func (p *Proxy) end() {
+	p.cancel()
+	for _, g := range p.grants.all() {
+		g.end()
+	}
+}
+
 // Close cuts what is open and lets go of everything.
 func (p *Proxy) Close() error {
 	p.cancel()
@@ -346,9 +360,7 @@ func (p *Proxy) Close() error {
 	drained, cancel := context.WithCancel(context.Background())
 	cancel()
 	_ = p.Drain(drained) // waits for the handlers, which end by themselves now
-	for _, g := range p.grants.all() {
-		g.end()
-	}
+	p.end()
 	if t := p.table.Load(); t != nil {
 		t.close()
 	}

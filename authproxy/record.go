@@ -56,6 +56,7 @@ const (
 	Refused    End = "refused"     // by the proxy, or by the upstream with an error
 	ClientGone End = "client_gone" // before the answer was complete
 	Revoked    End = "revoked"     // cut, because the grant had ended
+	Stopped    End = "stopped"     // cut, because the proxy waited no longer
 	Cut        End = "cut"         // by the upstream, in the middle
 	Truncated  End = "truncated"   // a clean end without the format's own
 	Idle       End = "idle"        // cut, because nothing came any more

@@ -417,6 +417,46 @@ func TestDrainWaitsForStreamsAndThenCutsThem(t *testing.T) {
 	}
 }
 
+// What is cut by a drain is the requests: their tokens are as good as before.
+func TestTimedOutDrainLosesNoToken(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	keep := func(_ *Config, o *Options) { o.StateDir = dir }
+	r := start(t, keep)
+	r.mock.Script(mockllm.Step{Text: "x", HoldEvent: make(chan struct{})})
+	_, other := r.mint(GrantSpec{Trial: "other"})
+	b, _ := r.open(messages, askStream)
+	next(t, b)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := r.proxy.Drain(ctx); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	if rec := r.record(1); rec.End != Stopped {
+		t.Errorf("%+v", rec)
+	}
+	if s := r.proxy.Status(); len(s.Grants) != 2 {
+		t.Errorf("%d grants after the drain", len(s.Grants))
+	}
+	spec := GrantSpec{Job: "j", Trial: "t", Phase: "agent", Upstreams: []string{"anthropic"}, Expires: time.Now().Add(time.Hour)}
+	var refused *wire.Refusal
+	if _, _, err := r.proxy.Mint(spec); !errors.As(err, &refused) || refused.Reason != wire.NotReady || !strings.Contains(err.Error(), "stopping") {
+		t.Errorf("a token of a proxy that stops: %v", err)
+	}
+	if _, ok := r.proxy.Revoke(other); !ok { // it writes the others
+		t.Error("revoked nothing")
+	}
+	if err := r.proxy.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again := start(t, keep)
+	again.token = r.token
+	if a := again.post(messages, ask); a.status != 200 {
+		t.Errorf("the token after the restart: %+v", a)
+	}
+	again.record(1)
+}
+
 func TestAuditLogIsSetAside(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "audit", "audit.jsonl")
