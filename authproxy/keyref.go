@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -48,6 +49,8 @@ func sourceOf(scheme string) source {
 	return nil
 }
 
+var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
+
 // check finds references that cannot be meant. It does not repeat them: what is no
 // reference is most likely a key.
 func (k KeyRef) check() error {
@@ -57,6 +60,8 @@ func (k KeyRef) check() error {
 		return errors.New("a key is written as a reference: env:NAME, file:/path, credential:NAME or command:PROG")
 	case strings.TrimSpace(name) == "":
 		return fmt.Errorf("nothing follows the colon of %s", scheme)
+	case scheme == "env" && !variableName.MatchString(name):
+		return errors.New("what follows env: is no name of a variable: write env:NAME, and the key itself into that variable")
 	case scheme == "file" && !filepath.IsAbs(name):
 		return errors.New("the path of a key file begins with /")
 	case scheme == "credential" && (name != filepath.Base(name) || name == ".."):

@@ -63,6 +63,19 @@ budgets: {job: 20, trial: 1.50, day: 100}
 	}
 }
 
+func TestKeyPastedBehindEnvIsRefusedAndNotRepeated(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{canary, "sk-proj-1234567890", "$NAME", "A B", "1A", strings.Repeat("A", 129)} {
+		_, err := Parse([]byte("{upstreams: {a: {dialect: anthropic, keys: ['env:" + name + "']}}}"))
+		if err == nil || !strings.Contains(err.Error(), "keys[0]: what follows env:") || strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if _, err := (Sources{}).resolve(t.Context(), KeyRef("env:"+name)); err == nil || strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // Attack 33 of the threat model.
 func TestAttack33PlainHTTPIsRefused(t *testing.T) {
 	t.Parallel()
