@@ -632,7 +632,7 @@ func TestAttack29NothingInARequestRaisesAGrant(t *testing.T) {
 		t.Errorf("%+v", a)
 	}
 	r.record(1)
-	if a := r.do(t.Context(), "POST", messages, ask, h()); a.status != 402 || !strings.Contains(a.body, "budget trial of 1 requests") {
+	if a := r.do(t.Context(), "POST", messages, ask, h()); a.status != 402 || !strings.Contains(a.body, "trial's budget of 1 requests is used up") {
 		t.Errorf("%+v", a)
 	}
 }

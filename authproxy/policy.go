@@ -87,8 +87,8 @@ func (x *exchange) reserve() error {
 		for _, c := range charges {
 			if c.Cap.Money > 0 {
 				x.rec.Budget = c.Name
-				return refusal(wire.Forbidden, "the model "+strconv.Quote(x.rec.Model)+" has no price, and the budget "+c.Name+
-					" is one of money: add upstreams."+x.up.name+".prices to the configuration")
+				return refusal(wire.Forbidden, "the model "+strconv.Quote(x.rec.Model)+" has no price, and the "+c.Name+
+					"'s budget is one of money: add upstreams."+x.up.name+".prices to the configuration")
 			}
 		}
 	}

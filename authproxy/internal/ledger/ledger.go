@@ -37,16 +37,22 @@ type Exceeded struct {
 	Name string
 	What string // "USD", "tokens" or "requests"
 	Cap  string
+	Left string // of Cap, when what is open comes to nothing; empty when it is used up
+	Most string // that the request may come to
 	// Open is set when there would be room if open requests came to nothing: they
 	// hold more than most of them use.
 	Open bool
 }
 
 func (e *Exceeded) Error() string {
-	if e.Open {
-		return fmt.Sprintf("the rest of the budget %s of %s %s is set aside for requests that are open", e.Name, e.Cap, e.What)
+	budget := fmt.Sprintf("the %s's budget of %s %s", e.Name, e.Cap, e.What)
+	switch {
+	case e.Open:
+		return "the rest of " + budget + " is set aside for requests that are open"
+	case e.Left == "":
+		return budget + " is used up"
 	}
-	return fmt.Sprintf("the budget %s of %s %s is used up", e.Name, e.Cap, e.What)
+	return fmt.Sprintf("a request may come to %s %s, and %s of %s is left: lower max_tokens, or raise the budget", e.Most, e.What, e.Left, budget)
 }
 
 // Balance is what an account has come to.
@@ -143,15 +149,25 @@ func (l *Ledger) account(name string) *account {
 func (c Charge) holds(b Balance, sum Sum) error {
 	spent := b.Spent.plus(sum)
 	total := spent.plus(b.Reserved)
+	left := c.Cap.minus(b.Spent)
 	switch {
 	case c.Cap.Money > 0 && total.Money > c.Cap.Money:
-		return &Exceeded{c.Name, "USD", c.Cap.Money.String(), spent.Money <= c.Cap.Money}
+		return exceeded(c.Name, "USD", c.Cap.Money, left.Money, sum.Money)
 	case c.Cap.Tokens > 0 && total.Tokens > c.Cap.Tokens:
-		return &Exceeded{c.Name, "tokens", fmt.Sprint(c.Cap.Tokens), spent.Tokens <= c.Cap.Tokens}
+		return exceeded(c.Name, "tokens", c.Cap.Tokens, left.Tokens, sum.Tokens)
 	case c.Cap.Requests > 0 && total.Requests > c.Cap.Requests:
-		return &Exceeded{c.Name, "requests", fmt.Sprint(c.Cap.Requests), spent.Requests <= c.Cap.Requests}
+		return exceeded(c.Name, "requests", c.Cap.Requests, left.Requests, sum.Requests)
 	}
 	return nil
+}
+
+// exceeded words what does not fit.
+func exceeded[T NanoUSD | int64](name, what string, budget, left, most T) *Exceeded {
+	e := &Exceeded{Name: name, What: what, Cap: fmt.Sprint(budget), Most: fmt.Sprint(most), Open: most <= left}
+	if left > 0 {
+		e.Left = fmt.Sprint(left)
+	}
+	return e
 }
 
 // Settled is closed by the next settlement: ask for it before Reserve, and wait for

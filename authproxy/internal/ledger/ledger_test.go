@@ -185,6 +185,39 @@ func TestCapsOfTokensAndRequests(t *testing.T) {
 	}
 }
 
+// A budget that is not spent is not called used up because one request may not fit.
+func TestWhatDoesNotFitIsNotCalledUsedUp(t *testing.T) {
+	t.Parallel()
+	l := New()
+	charge := func(c Sum) []Charge { return []Charge{{"a", "trial", c}} }
+	spend := func(s Sum) {
+		r, err := l.Reserve(charge(Sum{}), s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Settle(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	spend(Sum{Money: USD / 2, Tokens: 10})
+	for want, c := range map[string][2]Sum{
+		"a request may come to 2 USD, and 0.5 of the trial's budget of 1 USD is left: lower max_tokens, or raise the budget":       {{Money: USD}, {Money: 2 * USD}},
+		"a request may come to 20 tokens, and 5 of the trial's budget of 15 tokens is left: lower max_tokens, or raise the budget": {{Tokens: 15}, {Tokens: 20}},
+		"the trial's budget of 0.5 USD is used up": {{Money: USD / 2}, {Money: 1}},
+	} {
+		if _, err := l.Reserve(charge(c[0]), c[1]); err == nil || err.Error() != want {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+	if _, err := l.Reserve(charge(Sum{}), Sum{Money: USD / 4}); err != nil { // stays open
+		t.Fatal(err)
+	}
+	want := "the rest of the trial's budget of 1 USD is set aside for requests that are open"
+	if _, err := l.Reserve(charge(Sum{Money: USD}), Sum{Money: USD / 2}); err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
+}
+
 // A restart keeps what was spent, and counts what was open in full.
 func TestBudgetsSurviveRestarts(t *testing.T) {
 	t.Parallel()
