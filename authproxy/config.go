@@ -80,7 +80,7 @@ type Upstream struct {
 	// Models are those that may be used: names, or beginnings with a final *. None
 	// is all.
 	Models    []string         `yaml:"models"`
-	Prices    map[string]Price `yaml:"prices"` // before the built-in ones; "*" is any model
+	Prices    map[string]Price `yaml:"prices"` // before the built-in ones, named like Models; "*" is any model that has none
 	Limits    Limits           `yaml:"limits"`
 	KeyLimits Limits           `yaml:"key_limits"` // for each key
 	// Local allows loopback and private addresses, and plain HTTP.
@@ -130,7 +130,30 @@ func Parse(text []byte) (Config, error) {
 	if err := d.Decode(&c); err != nil && !errors.Is(err, io.EOF) {
 		return Config{}, readable(err)
 	}
-	return c, c.Validate()
+	return c, errors.Join(halfPrices(text), c.Validate())
+}
+
+// halfPrices finds prices that leave out what goes in or what comes out: that would
+// be free, which is to be written as 0.
+func halfPrices(text []byte) error {
+	var said struct {
+		Upstreams map[string]struct {
+			Prices map[string]struct{ Input, Output *NanoUSD }
+		}
+	}
+	if err := yaml.Unmarshal(text, &said); err != nil {
+		return readable(err)
+	}
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(said.Upstreams)) {
+		prices := said.Upstreams[name].Prices
+		for _, model := range slices.Sorted(maps.Keys(prices)) {
+			if p := prices[model]; p.Input == nil || p.Output == nil {
+				errs = append(errs, fmt.Errorf("upstreams.%s: prices of %s: give both input and output; what is free is 0", name, model))
+			}
+		}
+	}
+	return errors.Join(errs...)
 }
 
 var unknownKey = regexp.MustCompile(`line \d+: field (\S+) not found in type \S+`)

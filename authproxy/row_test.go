@@ -49,8 +49,8 @@ func TestRow03ClientThatLeavesEarlyIsBilled(t *testing.T) {
 
 func TestRow05PriceOfOneTokenIsRefused(t *testing.T) {
 	t.Parallel()
-	_, err := Parse([]byte("upstreams: {a: {dialect: anthropic, keys: [env:K], prices: {m: {input: 5000000}}}}"))
-	if err == nil || !strings.Contains(err.Error(), "for a million") {
+	_, err := Parse([]byte("upstreams: {a: {dialect: anthropic, keys: [env:K], prices: {m: {input: 5000000, output: 0}}}}"))
+	if err == nil || !strings.Contains(err.Error(), "per million tokens") {
 		t.Error(err)
 	}
 }

@@ -63,6 +63,27 @@ budgets: {job: 20, trial: 1.50, day: 100}
 	}
 }
 
+func TestPricesThatCannotBeMeantAreRefused(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"m: {input: 3}":                       "upstreams.a: prices of m: give both input and output",
+		"m: {output: 3}":                      "give both input and output",
+		"m: {}":                               "give both input and output",
+		"m: {input: 3, output: null}":         "give both input and output",
+		"m: {input: 0.000003, output: 15}":    "prices are US dollars per million tokens",
+		"m: {input: 3, output: 0.000015}":     "prices are US dollars per million tokens",
+		"m: {input: 3000000, output: 0}":      "prices are US dollars per million tokens",
+		"'a*b': {input: 3, output: 15}":       "final *",
+		"m: {input: 0, output: 0}":            "",
+		"'claude-*': {input: 3, output: 0.1}": "",
+	} {
+		_, err := Parse([]byte("{upstreams: {a: {dialect: anthropic, keys: [env:K], prices: {" + text + "}}}}"))
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+}
+
 func TestKeyPastedBehindEnvIsRefusedAndNotRepeated(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{canary, "sk-proj-1234567890", "$NAME", "A B", "1A", strings.Repeat("A", 129)} {

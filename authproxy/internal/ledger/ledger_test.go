@@ -75,6 +75,19 @@ func TestUnknownModelsHaveNoPrice(t *testing.T) {
 	}
 }
 
+func TestPricesWithAFinalStarFitAllThatBeginsSo(t *testing.T) {
+	t.Parallel()
+	one := func(n NanoUSD) Price { return Price{Rates: Rates{Input: n * USD, Output: n * USD}} }
+	prices := Prices{Any: one(1), "claude-*": one(2), "claude-haiku-*": one(3), "claude-haiku-9": one(4), "other/*": one(5)}
+	for model, want := range map[string]NanoUSD{
+		"claude-x": 2, "claude-haiku-5": 3, "vendor/claude-haiku-5": 3, "claude-haiku-9": 4, "claude-haiku-9-20300101": 4, "gpt": 0, "my-claude-x": 0, "other/gpt": 5,
+	} {
+		if p, ok := prices.Of(model); p.Input != want*USD || ok != (want > 0) {
+			t.Errorf("%s: %v %v, want %d", model, p.Input, ok, want)
+		}
+	}
+}
+
 // Row 31 of the public reports: cache reads are cheap, and only where stated.
 func TestRow31CacheReads(t *testing.T) {
 	t.Parallel()

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"strings"
 
 	"gopkg.in/yaml.v3"
@@ -39,7 +40,7 @@ type Tier struct {
 	Rates  `yaml:",inline"`
 }
 
-// Prices are those of models, by name.
+// Prices are those of models, by name, or by the beginning of one with a final *.
 type Prices map[string]Price
 
 // Any is the name in an upstream's prices that fits every model.
@@ -65,47 +66,82 @@ func Builtin() (Prices, string, error) {
 	return doc.Models, doc.Date, nil
 }
 
-// dearest is the highest believable rate: a price for one token, typed where one
-// for a million is meant, is above it.
-const dearest = 1000 * USD
+// The believable rates, beside zero: a price for one token, where one for a million
+// is meant, is below the cheapest; one for a million millions is above the dearest.
+const (
+	dearest  = 1000 * USD
+	cheapest = USD / 1000
+)
 
 // Check finds prices that cannot be meant.
 func (p Prices) Check() error {
 	var errs []error
 	for name, price := range p {
-		if price.Output < 0 || price.Input < 0 {
-			errs = append(errs, fmt.Errorf("prices of %s: a price is negative", name))
+		if err := price.check(); err != nil {
+			errs = append(errs, fmt.Errorf("prices of %s: %w", name, err))
 		}
-		rates := []NanoUSD{price.Input, price.CacheRead, price.CacheWrite, price.CacheWriteLong, price.Output}
-		if price.Above != nil {
-			rates = append(rates, price.Above.Input, price.Above.Output)
-		}
-		for _, r := range rates {
-			if r > dearest {
-				errs = append(errs, fmt.Errorf("prices of %s: %s USD for a million tokens is more than %s; prices are for a million tokens, not for one", name, r, dearest))
-				break
-			}
+		if name == "" || strings.Contains(strings.TrimSuffix(name, Any), Any) {
+			errs = append(errs, fmt.Errorf("prices of %q: write a name, or the beginning of one with a final *", name))
 		}
 	}
 	return errors.Join(errs...)
 }
 
+func (p Price) check() error {
+	ends := []NanoUSD{p.Input, p.Output}
+	caches := []NanoUSD{p.CacheRead, p.CacheWrite, p.CacheWriteLong}
+	if p.Above != nil {
+		ends = append(ends, p.Above.Input, p.Above.Output)
+		caches = append(caches, p.Above.CacheRead, p.Above.CacheWrite, p.Above.CacheWriteLong)
+	}
+	for _, r := range ends {
+		if r > 0 && r < cheapest {
+			return fmt.Errorf("%s USD looks like the price of one token: prices are US dollars per million tokens", r)
+		}
+	}
+	for _, r := range slices.Concat(ends, caches) {
+		switch {
+		case r < 0:
+			return errors.New("a price is negative")
+		case r > dearest:
+			return fmt.Errorf("%s USD is more than %s: prices are US dollars per million tokens", r, dearest)
+		}
+	}
+	return nil
+}
+
 var dated = regexp.MustCompile(`[-@](20\d{6}|20\d\d-\d\d-\d\d|latest|\d{3})$`)
 
 // Of returns the price of a model: under its own name, then without the vendor
-// before a slash and a date behind it. A model whose name merely begins like
-// another's has no price here, and Any is a name like others.
+// before a slash and a date behind it, then under the longest beginning with a
+// final * that fits. Any is a name like others, and the price of no other model.
 func (p Prices) Of(model string) (Price, bool) {
 	if price, ok := p[model]; ok {
 		return price, true
 	}
+	whole := model
 	model = model[strings.LastIndexByte(model, '/')+1:]
 	for _, name := range []string{model, dated.ReplaceAllString(model, "")} {
 		if price, ok := p[name]; ok {
 			return price, true
 		}
 	}
-	return Price{}, false
+	return p.beginning(whole, model)
+}
+
+// beginning returns the price under the longest beginning that fits the model, with
+// or without its vendor.
+func (p Prices) beginning(whole, model string) (Price, bool) {
+	best := ""
+	for name := range p {
+		start, open := strings.CutSuffix(name, Any)
+		fits := strings.HasPrefix(whole, start) || strings.HasPrefix(model, start)
+		if open && start != "" && len(name) > len(best) && fits {
+			best = name
+		}
+	}
+	price, ok := p[best]
+	return price, ok
 }
 
 // Cost is what usage costs in a service tier.
