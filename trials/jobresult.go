@@ -59,6 +59,9 @@ type JobExtra struct {
 	// Reused are the directories of trials of earlier jobs whose verdicts stand for this
 	// one, which did not run them again.
 	Reused []string `json:"reused,omitempty"`
+	// SpentUSD is what the job's account at the auth proxy has come to: all tries, and
+	// what was open when a process was killed. It is what budgets count.
+	SpentUSD string `json:"spent_usd,omitempty"`
 	// Budgets are those that were asked for.
 	Budgets *Budgets `json:"budgets,omitempty"`
 	// Notes are things about the job as a whole that changed no verdict.

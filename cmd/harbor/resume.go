@@ -107,11 +107,11 @@ func newResumeFlags(o *runOptions) *cobra.Command {
 func addModelFlags(s *pflag.FlagSet, f *sharedFlags) {
 	s.BoolVar(&f.settings.PassCredentials, "pass-credentials", false, "let model credentials that a task asks for into agents' sandboxes")
 	s.BoolVar(&f.settings.Transcripts, "model-transcripts", false, "keep what is said to models and by them, without keys, in model-transcripts.jsonl of each trial")
-	s.TextVar(&f.settings.TrialBudget, "trial-budget-usd", app.USD(0), "US dollars that each trial may spend on models, as the auth proxy counts (default budgets.trial of config.yaml)")
+	s.Var(budget{&f.settings.TrialBudget}, "trial-budget-usd", "US dollars that each trial may spend on models, as the auth proxy counts (default budgets.trial of config.yaml)")
 }
 
 func addJobBudgetFlag(s *pflag.FlagSet, f *sharedFlags) {
-	s.TextVar(&f.settings.Budget, "budget-usd", app.USD(0), "US dollars that the job may spend on models; then it stops and can be resumed (default budgets.job of config.yaml)")
+	s.Var(budget{&f.settings.Budget}, "budget-usd", "US dollars that the job may spend on models; then it stops and can be resumed (default budgets.job of config.yaml)")
 }
 
 // addOperationFlags are those that change no verdict.

@@ -342,6 +342,9 @@ func (p *summary) total() {
 	if p.report.WallSec != nil {
 		p.line("wall time", stats.SecondsText(p.report.WallSec))
 	}
+	if x != nil && x.SpentUSD != "" && x.SpentUSD != "0" {
+		p.line("spent", "$"+x.SpentUSD+" on models, as budgets count it: all tries, and what a kill cut off")
+	}
 	switch {
 	case x != nil && x.Interrupted != "":
 		p.line("stopped", strings.TrimSpace(x.Interrupted), fmt.Sprintf("%d of %d trials have no result", c.Pending, c.Planned))

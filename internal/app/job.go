@@ -183,6 +183,7 @@ func (j *Job) Run(ctx context.Context) (Summary, error) {
 	} else if err != nil {
 		interrupted = err.Error()
 	}
+	j.tally.spent(j.models.spent())
 	res, werr := j.tally.finish(interrupted)
 	j.Events.Emit(trials.NewEvent(trials.EventJobEnd, "", 0, 0, map[string]any{
 		"graded": res.Harborgate.Graded, "ungraded": res.Harborgate.Ungraded, "unstarted": unstarted, "interrupted": interrupted,

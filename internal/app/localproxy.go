@@ -34,6 +34,12 @@ func (l ownProxy) revoke(_ context.Context, id string) (authproxy.Totals, error)
 	return t, nil
 }
 
+func (l ownProxy) trouble(string) error { return nil }
+
+func (l ownProxy) spent(_ context.Context, account string) (USD, error) {
+	return l.Status().Accounts[account].Spent.Money, nil
+}
+
 func (l ownProxy) handle(source string) func(net.Conn) { return l.Handle(source) }
 func (l ownProxy) holder(value string) string          { return l.Holder(value) }
 func (l ownProxy) close() error                        { return errors.Join(l.Close(), l.audit.Close()) }

@@ -28,6 +28,12 @@ type proxy interface {
 	revoke(ctx context.Context, id string) (authproxy.Totals, error)
 	// handle answers connections of a grant that was minted for source.
 	handle(source string) func(net.Conn)
+	// trouble is why the latest connection for source did not reach the proxy; nil
+	// when it did.
+	trouble(source string) error
+	// spent is what an account of the ledger has come to, of this and earlier
+	// processes.
+	spent(ctx context.Context, account string) (USD, error)
 	// holder is the upstream of which value is a key, where that can be known.
 	holder(value string) string
 	close() error
@@ -67,6 +73,25 @@ func (m *models) proxy() (proxy, error) {
 	return m.open, m.err
 }
 
+// spent is what the job has come to by the ledger, kills and repeated tries
+// included; "" when no proxy was opened, or does not say.
+func (m *models) spent() string {
+	m.mu.Lock()
+	p := m.open
+	m.mu.Unlock()
+	if p == nil {
+		return ""
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), revokeLimit)
+	defer cancel()
+	usd, err := p.spent(ctx, "job/"+m.job)
+	if err != nil {
+		m.log.Warn("what the job has spent is not known", "error", err)
+		return ""
+	}
+	return usd.String()
+}
+
 func (m *models) close() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -74,50 +99,6 @@ func (m *models) close() error {
 		return nil
 	}
 	return m.open.close()
-}
-
-// serving is the upstream of a model as agents name it: "provider/model", where the
-// provider is an upstream's name or dialect. Without one, it is that of the only
-// upstream, or of the model's family. It returns the upstream's own name for the
-// model.
-func (m *models) serving(model string) (up upstream, name string, ok bool) {
-	if model == "" {
-		return upstream{}, "", false
-	}
-	provider, rest, split := strings.Cut(model, "/")
-	if split {
-		for _, is := range []func(upstream) bool{
-			func(u upstream) bool { return u.name == provider },
-			func(u upstream) bool { return u.dialect == provider },
-			func(u upstream) bool { return u.dialect == "gemini" && provider == "google" },
-		} {
-			if i := slices.IndexFunc(m.upstreams, is); i >= 0 {
-				return m.upstreams[i], rest, true
-			}
-		}
-		return upstream{}, "", false
-	}
-	if len(m.upstreams) == 1 {
-		return m.upstreams[0], model, true
-	}
-	i := slices.IndexFunc(m.upstreams, func(u upstream) bool { return u.dialect == family(model) })
-	if i < 0 {
-		return upstream{}, "", false
-	}
-	return m.upstreams[i], model, true
-}
-
-// family is the dialect in which a model is served by its maker.
-func family(model string) string {
-	for _, f := range []struct{ prefix, dialect string }{
-		{"claude", "anthropic"}, {"gpt", "openai"}, {"o1", "openai"}, {"o3", "openai"}, {"o4", "openai"},
-		{"codex", "openai"}, {"gemini", "gemini"},
-	} {
-		if strings.HasPrefix(model, f.prefix) {
-			return f.dialect
-		}
-	}
-	return ""
 }
 
 // Grant implements runner.Credentials.
@@ -145,10 +126,13 @@ func (m *models) Grant(ctx context.Context, w runner.Want) (*runner.Grant, error
 			defer cancel()
 			totals, err := p.revoke(ctx, id)
 			if err != nil {
-				m.log.Error("a grant could not be revoked, it ends by itself", "grant", id, "error", err)
-				return trials.Metered{Grant: id}, nil
+				m.log.Warn("a grant could not be revoked, it ends by itself", "grant", id, "error", err)
+				return trials.Metered{Grant: id}, trials.NewFailure(w.Phase, trials.CauseModels, "", "what it used is not known: "+err.Error())
 			}
-			return metered(id, totals), m.failure(w.Phase, totals.Last)
+			if err := p.trouble(spec.Source); err != nil {
+				return metered(id, totals), trials.NewFailure(w.Phase, trials.CauseModels, "", err.Error())
+			}
+			return metered(id, totals), m.failure(w.Phase, totals)
 		},
 	}, nil
 }
@@ -206,27 +190,41 @@ func (e *BudgetError) Error() string {
 // failure is what the end of the last request means for the phase: models that were
 // out of reach cost the verdict, whatever the agent made of it. Of what came before,
 // agents recover.
-func (m *models) failure(p trials.Phase, last authproxy.Ending) *trials.Failure {
+func (m *models) failure(p trials.Phase, t authproxy.Totals) *trials.Failure {
+	last := t.Last
+	unreached := func(why string) *trials.Failure { return trials.NewFailure(p, trials.CauseModels, "", why) }
 	switch {
-	case last.Budget != "" && last.Refused == authproxy.Forbidden: // there is no price to count with
+	case last.Budget != "":
+		return m.overBudget(p, last)
+	case last.Refused == authproxy.KeyRefused:
+		return trials.NewFailure(p, trials.CauseModelKey, "", last.Why+": see `harbor auth check`")
+	case slices.Contains(authproxy.OwnTrouble(), last.Refused):
+		return unreached(last.Why)
+	case last.Refused != "" || last.End == "": // the client's doing, or nothing was asked
+		return nil
+	case last.Status >= 500 || last.Status == 429:
+		return unreached(fmt.Sprintf("the last request for a model was answered with %d by the upstream", last.Status))
+	case slices.Contains([]authproxy.End{authproxy.Cut, authproxy.Truncated, authproxy.Idle, authproxy.Broken}, last.End):
+		return unreached("the upstream's last answer broke off")
+	case t.Answered == 0 && last.Status == 0:
+		return unreached(fmt.Sprintf("no answer of a model came, in %d requests", t.Requests))
+	}
+	return nil
+}
+
+// overBudget is what a budget that is used up means: the trial's own is the agent's
+// to keep, the job's and the day's end the job.
+func (m *models) overBudget(p trials.Phase, last authproxy.Ending) *trials.Failure {
+	switch {
+	case last.Refused == authproxy.Forbidden: // there is no price to count with
 		return trials.NewFailure(p, trials.CauseModels, "", last.Why)
 	case last.Budget == "job" || last.Budget == "day":
 		if m.stop != nil {
 			m.stop(&BudgetError{last.Budget, last.Why})
 		}
 		return trials.NewFailure(p, trials.CauseCancelled, "", last.Why)
-	case last.Budget != "":
-		return trials.NewFailure(p, trials.CauseBudget, "", last.Why)
-	case last.Refused == authproxy.KeyRefused:
-		return trials.NewFailure(p, trials.CauseModelKey, "", last.Why+": see `harbor auth check`")
-	case slices.Contains(authproxy.OwnTrouble(), last.Refused):
-		return trials.NewFailure(p, trials.CauseModels, "", last.Why)
-	case last.Refused == "" && (last.Status >= 500 || last.Status == 429):
-		return trials.NewFailure(p, trials.CauseModels, "", fmt.Sprintf("the last request for a model was answered with %d by the upstream", last.Status))
-	case slices.Contains([]authproxy.End{authproxy.Cut, authproxy.Truncated, authproxy.Idle, authproxy.Broken}, last.End):
-		return trials.NewFailure(p, trials.CauseModels, "", "the upstream's last answer broke off")
 	}
-	return nil
+	return trials.NewFailure(p, trials.CauseBudget, "", last.Why)
 }
 
 // metered puts the proxy's totals into the words of results.
@@ -286,9 +284,12 @@ func (m *models) join(ctx context.Context, s *serviceProxy, err error) {
 		var status authproxy.Status
 		status, err = s.Status(ctx)
 		m.upstreams = upstreamsOf(status)
+		if err == nil && !status.Ready {
+			err = fmt.Errorf("auth proxy at %s is stopping: start it again, or wait for whoever does", s.Socket())
+		}
 	}
 	m.err = err
-	m.connect = func() (proxy, error) { return *s, nil }
+	m.connect = func() (proxy, error) { return s, nil }
 }
 
 // service is the auth proxy that runs for all of this host; nil when there is none.
@@ -301,7 +302,7 @@ func (a *App) service(ctx context.Context, log *slog.Logger) (*serviceProxy, err
 	if socket == "" {
 		return nil, nil //nolint:nilnil // there is none, and that is no error
 	}
-	return &serviceProxy{client.New(socket), log}, nil
+	return &serviceProxy{Client: client.New(socket), log: log, failed: map[string]error{}}, nil
 }
 
 // openModels opens the proxy at once where the plan wants models: what is wrong
@@ -316,33 +317,13 @@ func (j *Job) openModels(set Settings) error {
 		}
 	}
 	for _, a := range j.Plan.Config.Agents {
-		model := value(a.ModelName)
-		if err := j.models.suits(a); err != nil {
+		note, err := j.models.suits(a)
+		if err != nil {
 			return err
 		}
-		if _, _, ok := j.models.serving(model); model != "" && !ok && agents.Thinks(a) && !set.PassCredentials {
-			j.note("no_upstream", fmt.Sprintf("no upstream serves %s, its agent has no way to models: export the key of its provider, or add an upstream to config.yaml (see docs/auth-proxy.md)", model))
+		if note != "" {
+			j.note("no_upstream", note)
 		}
-	}
-	return nil
-}
-
-// suits reports why an agent that cannot work without models would have none.
-func (m *models) suits(a trials.AgentConfig) error {
-	kind, _ := agents.Find(a.AgentName()) // an unknown one is refused elsewhere
-	if len(kind.Dialects) == 0 {
-		return nil
-	}
-	up, _, ok := m.serving(value(a.ModelName))
-	switch {
-	case m.set.PassCredentials:
-		return fmt.Errorf("agent %s gets at models by the auth proxy alone: leave out --pass-credentials", kind.Name)
-	case !ok && m.err != nil:
-		return m.err
-	case !ok:
-		return fmt.Errorf("agent %s: no upstream serves %s: export the key of its provider (ANTHROPIC_API_KEY, OPENAI_API_KEY, …), or add an upstream to config.yaml (see docs/auth-proxy.md)", kind.Name, value(a.ModelName))
-	case !slices.Contains(kind.Dialects, up.dialect):
-		return fmt.Errorf("agent %s speaks %s, and upstream %s, which serves %s, speaks %s: choose another model or agent", kind.Name, strings.Join(kind.Dialects, ", "), up.name, value(a.ModelName), up.dialect)
 	}
 	return nil
 }

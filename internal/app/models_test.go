@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"harborgate/authproxy"
 	"harborgate/internal/mockllm"
 	"harborgate/providers/fake"
 	"harborgate/trials"
@@ -258,8 +259,13 @@ func TestJobBudgetStopsTheJobAndResumeGoesOn(t *testing.T) {
 		t.Fatalf("a resume has a budget of its own: %v", err)
 	}
 	r.set.Budget = 20_000_000
-	if _, res, err = r.run(); err != nil || !res.RewardValid {
+	s, res, err = r.run()
+	if err != nil || !res.RewardValid {
 		t.Errorf("%v %+v", err, res.ExceptionInfo)
+	}
+	// two requests of this try, and one of each that was cut before it
+	if got := s.Result.Harborgate.SpentUSD; got != "0.00459" {
+		t.Errorf("spent %s, in %d requests", got, len(r.mock.Requests()))
 	}
 }
 
@@ -306,6 +312,59 @@ func TestModelsAreServedByTheirProvidersUpstream(t *testing.T) {
 		up, name, ok := m.serving(model)
 		if got := strings.TrimSpace(up.name + " " + name); ok != (want != "") || got != want {
 			t.Errorf("%q: %q, want %q", model, got, want)
+		}
+	}
+}
+
+func TestModelsThatCannotBeMeant(t *testing.T) {
+	t.Parallel()
+	command, claude := "command", "claude-code"
+	m := &models{upstreams: []upstream{
+		{name: "a", dialect: "anthropic"}, {name: "b", dialect: "anthropic"}, {name: "c", dialect: "openai"}, {name: "d", dialect: "openai", keys: []string{"OPENAI_API_KEY"}},
+	}}
+	for _, c := range []struct {
+		agent *string
+		model string
+		said  string
+	}{
+		{&command, "anthropic/claude", "several upstreams, a, b"}, {&command, "b/claude", ""}, {&command, "openai/gpt", ""},
+		{&command, "antropic/claude", "did you mean anthropic/claude"}, {&command, "mylab/llama", ""},
+		{&claude, "openai/gpt", "speaks anthropic"}, {&claude, "mylab/llama", "no upstream serves"},
+	} {
+		_, err := m.suits(trials.AgentConfig{Name: c.agent, ModelName: &c.model})
+		if (err != nil) != (c.said != "") || err != nil && !strings.Contains(err.Error(), c.said) {
+			t.Errorf("%s %s: %v, want %q", *c.agent, c.model, err, c.said)
+		}
+	}
+	if up, _, _ := m.serving("openai/gpt"); up.name != "d" {
+		t.Errorf("the provider's name means %s", up.name)
+	}
+	m.set.Budget = 1
+	other := "mylab/llama"
+	if _, err := m.suits(trials.AgentConfig{Name: &command, ModelName: &other}); err == nil || !strings.Contains(err.Error(), "budget") {
+		t.Errorf("a budget that holds nothing: %v", err)
+	}
+}
+
+// An upstream that never answers is no work of the agent's, whatever ended the wait.
+func TestAnswersThatNeverCameAreNobodysZero(t *testing.T) {
+	t.Parallel()
+	m := &models{}
+	for name, c := range map[string]struct {
+		totals authproxy.Totals
+		want   string
+	}{
+		"never answered":           {authproxy.Totals{Requests: 1, Last: authproxy.Ending{End: authproxy.ClientGone}}, trials.ExcModels},
+		"answered before":          {authproxy.Totals{Requests: 2, Answered: 1, Last: authproxy.Ending{End: authproxy.ClientGone}}, ""},
+		"the agent's own mistakes": {authproxy.Totals{Requests: 1, Last: authproxy.Ending{Status: 400, End: authproxy.Complete}}, ""},
+		"no requests":              {authproxy.Totals{}, ""},
+	} {
+		got := ""
+		if f := m.failure(trials.PhaseAgentExecution, c.totals); f != nil {
+			got = f.Exception
+		}
+		if got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}
 }

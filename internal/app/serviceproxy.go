@@ -5,6 +5,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"strings"
 	"sync"
 	"time"
 
@@ -17,22 +18,25 @@ import (
 type serviceProxy struct {
 	*client.Client
 	log *slog.Logger
+
+	mu     sync.Mutex
+	failed map[string]error // by source, of those whose latest connection did not get there
 }
 
-func (s serviceProxy) mint(ctx context.Context, g authproxy.GrantSpec) (token, id string, err error) {
+func (s *serviceProxy) mint(ctx context.Context, g authproxy.GrantSpec) (token, id string, err error) {
 	g.Source = "" // what the service sees is this process
 	m, err := s.Mint(ctx, g)
 	return m.Token, m.ID, err
 }
 
-func (s serviceProxy) revoke(ctx context.Context, id string) (authproxy.Totals, error) {
+func (s *serviceProxy) revoke(ctx context.Context, id string) (authproxy.Totals, error) {
 	return s.Revoke(ctx, id)
 }
 
 // holder knows nothing: keys stay with the service.
-func (s serviceProxy) holder(string) string { return "" }
+func (s *serviceProxy) holder(string) string { return "" }
 
-func (s serviceProxy) close() error {
+func (s *serviceProxy) close() error {
 	s.Close()
 	return nil
 }
@@ -40,19 +44,43 @@ func (s serviceProxy) close() error {
 // dialLimit is how long a connection may take to reach the service.
 const dialLimit = 10 * time.Second
 
-func (s serviceProxy) handle(string) func(net.Conn) {
+func (s *serviceProxy) handle(source string) func(net.Conn) {
 	return func(inside net.Conn) {
 		defer inside.Close()
 		ctx, cancel := context.WithTimeout(context.Background(), dialLimit)
 		service, err := s.Dial(ctx)
 		cancel()
+		s.reached(source, err)
 		if err != nil {
-			s.log.Error("a connection of a sandbox did not reach the auth proxy", "error", err)
+			s.log.Warn("a connection of a sandbox did not reach the auth proxy", "error", err)
 			return
 		}
 		defer service.Close()
 		carry(inside, service)
 	}
+}
+
+func (s *serviceProxy) reached(source string, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err == nil {
+		delete(s.failed, source)
+		return
+	}
+	s.failed[source] = err
+}
+
+func (s *serviceProxy) trouble(source string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	err := s.failed[source]
+	delete(s.failed, source)
+	return err
+}
+
+func (s *serviceProxy) spent(ctx context.Context, account string) (USD, error) {
+	status, err := s.Status(ctx)
+	return status.Accounts[account].Spent.Money, err
 }
 
 // carry copies both ways until both have ended, or one has failed.
@@ -76,7 +104,13 @@ func carry(a, b net.Conn) {
 func upstreamsOf(s authproxy.Status) []upstream {
 	var out []upstream
 	for _, u := range s.Upstreams {
-		out = append(out, upstream{name: u.Name, dialect: u.Dialect})
+		one := upstream{name: u.Name, dialect: u.Dialect}
+		for _, k := range u.Keys {
+			if variable, ok := strings.CutPrefix(k.Ref, "env:"); ok {
+				one.keys = append(one.keys, variable)
+			}
+		}
+		out = append(out, one)
 	}
 	return out
 }

@@ -113,6 +113,9 @@ func (t *tally) goOn(plan *Plan) {
 		}
 	}
 	r := plan.Past.Result
+	if x := r.Harborgate; x != nil {
+		t.extra.SpentUSD = x.SpentUSD
+	}
 	if r.StartedAt == nil {
 		return
 	}
@@ -187,6 +190,15 @@ func (t *tally) note(code, message string) {
 	defer t.mu.Unlock()
 	t.extra.Notes = append(t.extra.Notes, trials.Note{Code: code, Message: message})
 	t.changed()
+}
+
+// spent keeps what the auth proxy says that the job has come to; "" is not known.
+func (t *tally) spent(usd string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if usd != "" {
+		t.extra.SpentUSD = usd
+	}
 }
 
 func (t *tally) cleanupFailed(what string) {

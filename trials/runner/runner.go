@@ -229,6 +229,9 @@ func (x *run) toBeGraded() bool {
 	if x.t.Config.Verifier.Disable {
 		return false
 	}
+	if f := x.res.Harborgate.Failure; f != nil && f.Cause == trials.CauseBudget {
+		return false // Harbor's policy of the name would grade it, for nothing: it has no verdict
+	}
 	e := x.res.ExceptionInfo
 	return e == nil || e.Policy.ShouldGrade
 }

@@ -1,0 +1,129 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"harborgate/agents"
+	"harborgate/tasks"
+	"harborgate/trials"
+)
+
+// serving is the upstream of a model as agents name it, and the upstream's own name
+// for the model.
+func (m *models) serving(model string) (up upstream, name string, ok bool) {
+	ups, name := m.candidates(model)
+	if len(ups) == 0 {
+		return upstream{}, "", false
+	}
+	if i := slices.IndexFunc(ups, upstream.ofShell); i >= 0 {
+		return ups[i], name, true
+	}
+	return ups[0], name, true
+}
+
+// candidates are the upstreams that may serve a model: of "provider/model" the one
+// with that name, else those of that dialect; without a provider the only one, or
+// those of the model's family.
+func (m *models) candidates(model string) (ups []upstream, name string) {
+	provider, rest, split := strings.Cut(model, "/")
+	switch {
+	case model == "":
+		return nil, ""
+	case !split && len(m.upstreams) == 1:
+		return m.upstreams, model
+	case !split:
+		provider, rest = family(model), model
+	}
+	if i := slices.IndexFunc(m.upstreams, func(u upstream) bool { return split && u.name == provider }); i >= 0 {
+		return m.upstreams[i : i+1], rest
+	}
+	if provider == "google" {
+		provider = "gemini"
+	}
+	for _, u := range m.upstreams {
+		if u.dialect == provider {
+			ups = append(ups, u)
+		}
+	}
+	return ups, rest
+}
+
+// ofShell reports whether the upstream's key is the one that people have in their
+// shells for its provider: who says the provider's name alone means that one.
+func (u upstream) ofShell() bool {
+	return slices.ContainsFunc(knownProviders(), func(p known) bool {
+		return p.name == u.dialect && slices.ContainsFunc(p.keys, func(k string) bool { return slices.Contains(u.keys, k) })
+	})
+}
+
+// family is the dialect in which a model is served by its maker.
+func family(model string) string {
+	for _, f := range []struct{ prefix, dialect string }{
+		{"claude", "anthropic"}, {"gpt", "openai"}, {"o1", "openai"}, {"o3", "openai"}, {"o4", "openai"},
+		{"codex", "openai"}, {"gemini", "gemini"},
+	} {
+		if strings.HasPrefix(model, f.prefix) {
+			return f.dialect
+		}
+	}
+	return ""
+}
+
+// suits says why an agent and its model cannot go together, or in a note what it has
+// to do without.
+func (m *models) suits(a trials.AgentConfig) (note string, err error) {
+	kind, _ := agents.Find(a.AgentName()) // an unknown one is refused elsewhere
+	model := value(a.ModelName)
+	needs := len(kind.Dialects) > 0
+	switch {
+	case !kind.Thinks || model == "":
+		return "", nil
+	case m.set.PassCredentials && needs:
+		return "", fmt.Errorf("agent %s gets at models by the auth proxy alone: leave out --pass-credentials", kind.Name)
+	case m.set.PassCredentials:
+		return "", nil
+	}
+	ups, _ := m.candidates(model)
+	if len(ups) == 0 {
+		return m.unserved(kind, model)
+	}
+	up, _, _ := m.serving(model)
+	if len(ups) > 1 && !up.ofShell() {
+		var names []string
+		for _, u := range ups {
+			names = append(names, u.name)
+		}
+		return "", fmt.Errorf("model %s is served by several upstreams, %s: name one of them instead of the provider, like %s/…", model, strings.Join(names, ", "), names[0])
+	}
+	if needs && !slices.Contains(kind.Dialects, up.dialect) {
+		return "", fmt.Errorf("agent %s speaks %s, and upstream %s, which serves %s, speaks %s: choose another model or agent",
+			kind.Name, strings.Join(kind.Dialects, ", "), up.name, model, up.dialect)
+	}
+	return "", nil
+}
+
+// unserved is what to say of a model that no upstream serves.
+func (m *models) unserved(kind agents.Kind, model string) (note string, err error) {
+	if m.err != nil && len(kind.Dialects) > 0 {
+		return "", m.err
+	}
+	const next = "export the key of its provider (ANTHROPIC_API_KEY, OPENAI_API_KEY, …), or add an upstream to config.yaml (see docs/auth-proxy.md)"
+	provider, rest, split := strings.Cut(model, "/")
+	var names []string
+	for _, u := range m.upstreams {
+		names = append(names, u.name, u.dialect)
+	}
+	close := tasks.Closest(provider, names)
+	switch {
+	case split && close != "":
+		return "", fmt.Errorf("no upstream serves %s: did you mean %s/%s?", model, close, rest)
+	case len(kind.Dialects) > 0:
+		return "", fmt.Errorf("agent %s: no upstream serves %s: %s", kind.Name, model, next)
+	case m.set.Budget > 0 || m.set.TrialBudget > 0:
+		return "", errors.New("a budget is set, and no upstream serves " + model + ", so that it would hold nothing: " + next)
+	}
+	return fmt.Sprintf("no upstream serves %s, its agent has no way to models: %s", model, next), nil
+}
