@@ -154,7 +154,11 @@ func TestSystemdUnits(t *testing.T) {
 	h := newHost(t)
 	h.write("config.yaml", "version: 1\n")
 	units := filepath.Join(h.dir, "etc/systemd/system")
-	h.harbor("auth", "service", "install", "--systemd", "--root", h.dir)
+	const program = "/usr/bin/env" // it is on this host, and units see it
+	if err := errors.Join(os.MkdirAll(filepath.Join(h.dir, "usr/bin"), 0o755), os.Symlink(program, filepath.Join(h.dir, program))); err != nil {
+		t.Fatal(err)
+	}
+	h.harbor("auth", "service", "install", "--systemd", "--root", h.dir, "--program", program)
 	h.harbor("auth", "service", "install", "--systemd", "--user")
 	for _, dir := range []string{units, filepath.Join(h.dir, "systemd/user")} {
 		found, err := filepath.Glob(filepath.Join(dir, "harbor-auth*"))

@@ -64,6 +64,9 @@ func installService(e *env, f serviceFlags) error {
 		return err
 	}
 	program := f.program
+	if program != "" && !filepath.IsAbs(program) {
+		return usageError{fmt.Errorf("--program %s: supervisors want a path that begins with /", program)}
+	}
 	if program == "" {
 		program, err = os.Executable()
 		if err == nil {
@@ -96,7 +99,11 @@ func printInstallation(e *env, i app.Installation, whole bool) error {
 			fmt.Fprintln(e.out, "wrote", file.Path)
 		}
 	}
-	fmt.Fprintln(e.out, "Now run:")
+	fmt.Fprintln(e.out, "It needs first:")
+	for _, n := range i.First {
+		fmt.Fprintln(e.out, " ", n)
+	}
+	fmt.Fprintln(e.out, "Then run:")
 	for _, n := range i.Next {
 		fmt.Fprintln(e.out, " ", n)
 	}

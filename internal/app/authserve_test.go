@@ -1,6 +1,7 @@
 package app
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -71,12 +72,62 @@ func TestServiceFilesGoHome(t *testing.T) {
 	for s, want := range map[configs.Supervisor]string{
 		configs.SystemdUser: "/home/u/.config/systemd/user", configs.PM2: "/home/u/.config/harborgate", configs.SystemdSystem: "/etc/systemd/system",
 	} {
-		i, err := PlanAuthService(s, "/opt/harbor", "", lookup)
-		if err != nil || len(i.Next) == 0 {
+		i, err := PlanAuthService(s, "/usr/bin/env", "", lookup)
+		if err != nil || len(i.Next) == 0 || len(i.First) == 0 {
 			t.Fatal(err)
 		}
 		if got := filepath.Dir(i.Files[0].Path); got != want {
 			t.Errorf("%s: %s, want %s", s, got, want)
 		}
+	}
+}
+
+func TestUnitsCannotStartWhatTheyDoNotSee(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	place := func(path string, mode os.FileMode) {
+		t.Helper()
+		at := filepath.Join(root, path)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(at), 0o755), os.WriteFile(at, nil, mode), os.Chmod(at, mode)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for path, mode := range map[string]os.FileMode{"/opt/harbor": 0o755, "/opt/text": 0o644, "/opt/private": 0o700, "/home/u/harbor": 0o755, "/tmpfiles/harbor": 0o755} {
+		place(path, mode)
+	}
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink("/usr/bin/env", link); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		s             configs.Supervisor
+		program, root string
+		want          string // of the error; none when empty
+	}{
+		{configs.SystemdSystem, "/opt/harbor", root, ""},
+		{configs.SystemdSystem, "/tmpfiles/harbor", root, ""},
+		{configs.SystemdSystem, "/home/u/harbor", root, "sees nothing of /home"},
+		{configs.SystemdUser, "/home/u/harbor", root, ""},
+		{configs.SystemdSystem, "/tmp/x/harbor", "", "copy it to /usr/local/bin/harbor first"},
+		{configs.SystemdSystem, "/opt/../root/harbor", "", "sees nothing of /root"},
+		{configs.SystemdSystem, "/opt/none", root, "there is no program " + root + "/opt/none"},
+		{configs.SystemdSystem, "/opt", root, "no executable file"},
+		{configs.PM2, "/opt/text", root, "no executable file"},
+		{configs.SystemdSystem, "/opt/private", root, "chmod 755"},
+		{configs.SystemdUser, "/opt/private", root, ""},
+		{configs.SystemdUser, link, "", ""},
+	} {
+		err := checkProgram(c.s, c.program, c.root)
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s %s: %v, want %q", c.s, c.program, err, c.want)
+		}
+	}
+}
+
+func TestWhatCannotBeWrittenIsSaidOnce(t *testing.T) {
+	t.Parallel()
+	i := Installation{Dirs: []string{"/proc/1/x/keys"}, Files: []PlacedFile{{Path: "/proc/1/a/1"}, {Path: "/proc/1/b/2"}}}
+	if err := i.Install(false); err == nil || strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), "run it as root") {
+		t.Errorf("%v", err)
 	}
 }
