@@ -7,7 +7,6 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -81,6 +80,9 @@ type Totals struct {
 	Waited   time.Duration `json:"waited_ns"`
 	// Models are the parts of the models that answered.
 	Models map[string]ModelTotals `json:"models,omitempty"`
+	// Partial says that the proxy was killed meanwhile: Cost and Requests are what the
+	// ledger knows, open requests in full, and the rest is of before.
+	Partial bool `json:"partial,omitempty"`
 	// Last is how the latest request ended that a provider would be paid for.
 	Last Ending `json:"last"`
 }
@@ -254,15 +256,12 @@ func (g *grant) charges(b Budgets, now time.Time) []ledger.Charge {
 	if trial.Money == 0 {
 		trial.Money = b.Trial
 	}
-	charges := []ledger.Charge{
+	return []ledger.Charge{
 		{Account: g.accounts.trial, Name: "trial", Cap: trial},
 		{Account: g.accounts.job, Name: "job", Cap: job},
 		{Account: dayAccount(now), Name: "day", Cap: Sum{Money: b.Day}},
+		{Account: g.accounts.own, Name: s.Phase, Cap: s.Budget}, // without a budget too: after a kill it is what is known
 	}
-	if !s.Budget.IsZero() {
-		charges = append(charges, ledger.Charge{Account: g.accounts.own, Name: s.Phase, Cap: s.Budget})
-	}
-	return charges
 }
 
 func dayAccount(t time.Time) string { return "day/" + t.UTC().Format(time.DateOnly) }
@@ -341,37 +340,4 @@ func (s *grants) all() []*grant {
 	}
 	slices.SortFunc(out, func(a, b *grant) int { return a.spec.Expires.Compare(b.spec.Expires) })
 	return out
-}
-
-// stored is a grant on the disk.
-type stored struct {
-	ID   string    `json:"id"`
-	Hash string    `json:"sha256"`
-	Spec GrantSpec `json:"spec"`
-}
-
-func (s *grants) encode() ([]byte, error) {
-	var out []stored
-	for _, g := range s.all() {
-		out = append(out, stored{g.id, hex.EncodeToString(g.hash[:]), g.spec})
-	}
-	return json.Marshal(out)
-}
-
-// decode adds the grants of text that have not expired.
-func (s *grants) decode(text []byte, now time.Time) error {
-	var in []stored
-	if err := json.Unmarshal(text, &in); err != nil {
-		return fmt.Errorf("read grants: %w", err)
-	}
-	for _, g := range in {
-		hash, err := hex.DecodeString(g.Hash)
-		if err != nil || len(hash) != sha256.Size {
-			return fmt.Errorf("read grants: grant %s has no hash", g.ID)
-		}
-		if g.Spec.Expires.After(now) {
-			s.put(restored(g.ID, [sha256.Size]byte(hash), g.Spec))
-		}
-	}
-	return nil
 }

@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"maps"
 	"net/http"
-	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -21,7 +20,6 @@ import (
 
 	"harborgate/authproxy/internal/ledger"
 	"harborgate/authproxy/internal/wire"
-	"harborgate/internal/atomicfile"
 )
 
 // Options are what a proxy is made of.
@@ -70,6 +68,7 @@ type Proxy struct {
 	conns  *conns
 
 	draining atomic.Bool
+	closed   atomic.Bool
 	reload   sync.Mutex // held while a configuration is made
 	saving   sync.Mutex // held while the grants are written
 
@@ -114,27 +113,6 @@ func New(o Options) (*Proxy, error) {
 	p.server, p.conns = newServer(p), newConns()
 	p.servers.Go(func() { _ = p.server.Serve(p.conns) }) // ends with Close
 	return p, nil
-}
-
-// ledgerFile is the journal within the state directory.
-const ledgerFile = "ledger.jsonl"
-
-func (p *Proxy) grantsFile() string { return filepath.Join(p.opts.StateDir, "grants.json") }
-
-func (p *Proxy) restore() error {
-	l, err := ledger.Open(filepath.Join(p.opts.StateDir, ledgerFile))
-	if err != nil {
-		return fmt.Errorf("auth proxy: %w", err)
-	}
-	p.ledger = l
-	text, err := os.ReadFile(p.grantsFile())
-	if err == nil {
-		err = p.grants.decode(text, time.Now())
-	}
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return errors.Join(fmt.Errorf("auth proxy: %w", err), l.Close())
-	}
-	return nil
 }
 
 // Reload loads the configuration and resolves all keys. On error the one before
@@ -192,22 +170,6 @@ func (p *Proxy) Revoke(id string) (Totals, bool) {
 	}
 	p.opts.Log.Debug("grant revoked", "grant", id, "job", g.spec.Job, "trial", g.spec.Trial, "phase", g.spec.Phase)
 	return g.status().Totals, true
-}
-
-func (p *Proxy) saveGrants() error {
-	if p.opts.StateDir == "" {
-		return nil
-	}
-	p.saving.Lock()
-	defer p.saving.Unlock()
-	text, err := p.grants.encode()
-	if err == nil {
-		err = atomicfile.Write(p.grantsFile(), text, auditMode)
-	}
-	if err != nil {
-		return fmt.Errorf("keep grants: %w", err)
-	}
-	return nil
 }
 
 // Holder returns the upstream of which value is a key, empty when it is none.
@@ -304,6 +266,11 @@ func (p *Proxy) streams() []Stream {
 // ctx ends: then they are cut, as broken ones. Grants stay in force on the disk, for
 // whoever opens it next. Close is still needed.
 func (p *Proxy) Drain(ctx context.Context) error {
+	return errors.Join(p.quiet(ctx), p.saveGrants())
+}
+
+// quiet waits, or cuts, until nothing is answered any more.
+func (p *Proxy) quiet(ctx context.Context) error {
 	p.draining.Store(true)
 	p.mu.Lock()
 	if p.idle == nil {
@@ -321,6 +288,18 @@ func (p *Proxy) Drain(ctx context.Context) error {
 		p.cancel()
 		<-idle
 		return fmt.Errorf("drain auth proxy: %w", ctx.Err())
+	}
+}
+
+// drained reports whether all has been answered that will be.
+func (p *Proxy) drained() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	select {
+	case <-p.idle:
+		return true
+	default:
+		return false
 	}
 }
 
@@ -344,7 +323,7 @@ func (p *Proxy) leave(x *exchange) {
 	}
 }
 
-// end cuts requests and ends grants, which are kept where they are on the disk.
+// end cuts requests and ends grants. On the disk they stay in force.
 func (p *Proxy) end() {
 	p.cancel()
 	for _, g := range p.grants.all() {
@@ -355,11 +334,18 @@ func (p *Proxy) end() {
 // Close cuts what is open and lets go of everything.
 func (p *Proxy) Close() error {
 	p.cancel()
+	if p.closed.Load() {
+		return nil
+	}
 	err := p.server.Close()
 	p.servers.Wait()
 	drained, cancel := context.WithCancel(context.Background())
 	cancel()
-	_ = p.Drain(drained) // waits for the handlers, which end by themselves now
+	_ = p.quiet(drained) // waits for the handlers, which end by themselves now
+	err = errors.Join(err, p.saveGrants())
+	p.saving.Lock()
+	p.closed.Store(true)
+	p.saving.Unlock()
 	p.end()
 	if t := p.table.Load(); t != nil {
 		t.close()

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -489,6 +490,48 @@ func TestTimedOutDrainLosesNoToken(t *testing.T) {
 		t.Errorf("the token after the restart: %+v", a)
 	}
 	again.record(1)
+}
+
+// What a token has used is known after a restart, and after a kill as far as the
+// ledger goes.
+func TestTotalsOutliveTheProxy(t *testing.T) {
+	t.Parallel()
+	dir, killed := t.TempDir(), t.TempDir()
+	in := func(dir string) change { return func(_ *Config, o *Options) { o.StateDir = dir } }
+	r := start(t, in(dir))
+	if a := r.post(messages, ask); a.status != 200 {
+		t.Fatal(a)
+	}
+	cost := *r.record(1).Cost
+	_, unused := r.mint(GrantSpec{Trial: "unused"})
+	before, _ := r.proxy.Grant(r.grant)
+	r.post(messages, ask)
+	r.record(1)
+	for _, name := range []string{"grants.json", ledgerFile} { // what another process finds after a kill
+		b, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(killed, name), b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	after, _ := r.proxy.Grant(r.grant)
+	if err := r.proxy.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again := start(t, in(dir))
+	if g, _ := again.proxy.Grant(r.grant); !reflect.DeepEqual(g.Totals, after.Totals) || g.Totals.Cost != 2*cost {
+		t.Errorf("after a restart: %+v, want %+v", g.Totals, after.Totals)
+	}
+	again = start(t, in(killed))
+	g, _ := again.proxy.Grant(r.grant)
+	if g.Totals.Cost != 2*cost || g.Totals.Requests != 2 || g.Totals.Usage != before.Totals.Usage || !g.Totals.Partial {
+		t.Errorf("after a kill: %+v", g.Totals)
+	}
+	if g, _ := again.proxy.Grant(unused); g.Totals.Partial || g.Totals.Cost != 0 {
+		t.Errorf("nothing was lost of it: %+v", g.Totals)
+	}
 }
 
 func TestAuditLogIsSetAside(t *testing.T) {
