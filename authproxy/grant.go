@@ -36,8 +36,8 @@ type GrantSpec struct {
 	Jobs       Sum    `json:"job_budget"`           // of all grants of the job
 }
 
-// longestGrant is how far ahead a grant may end.
-const longestGrant = 30 * 24 * time.Hour
+// LongestGrant is how far ahead a grant may end.
+const LongestGrant = 30 * 24 * time.Hour
 
 // check finds what cannot be granted.
 func (s GrantSpec) check(t *table, now time.Time) error {
@@ -53,8 +53,8 @@ func (s GrantSpec) check(t *table, now time.Time) error {
 			errs = append(errs, fmt.Errorf("grant: there is no upstream %q; add it to upstreams in the configuration", u))
 		}
 	}
-	if !s.Expires.After(now) || s.Expires.After(now.Add(longestGrant)) {
-		errs = append(errs, fmt.Errorf("grant: expires must be ahead, by at most %s", longestGrant))
+	if !s.Expires.After(now) || s.Expires.After(now.Add(LongestGrant)) {
+		errs = append(errs, fmt.Errorf("grant: expires must be ahead, by at most %s", LongestGrant))
 	}
 	for _, b := range []Sum{s.Budget, s.Trials, s.Jobs} {
 		if b.Money < 0 || b.Tokens < 0 || b.Requests < 0 {

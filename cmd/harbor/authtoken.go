@@ -2,7 +2,9 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"net/netip"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -36,6 +38,9 @@ func newTokenCreateCommand(e *env) *cobra.Command {
 		Short: "Make a token for a tool of this host; it is shown this once",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
+			if err := f.check(); err != nil {
+				return err
+			}
 			return withAuth(c, e, func(p *client.Client) error { return createToken(c, e, p, f) })
 		},
 	})
@@ -52,6 +57,26 @@ func newTokenCreateCommand(e *env) *cobra.Command {
 	s.IntVar(&f.spec.Concurrent, "concurrent", 0, "requests that it may have open (default no limit)")
 	s.StringVar(&f.spec.Source, "source", "", "IP address that it must be used from (default any)")
 	return c
+}
+
+// check finds values that no token can have, and writes the source as the proxy
+// sees it.
+func (f *tokenFlags) check() error {
+	b := f.spec.Budget
+	switch {
+	case f.expires <= 0 || f.expires > authproxy.LongestGrant:
+		return usageError{fmt.Errorf("--expires %s: a token is valid for more than nothing, and for at most %s", f.expires, authproxy.LongestGrant)}
+	case f.spec.Concurrent < 0 || b.Tokens < 0 || b.Requests < 0:
+		return usageError{errors.New("--concurrent, --budget-tokens and --budget-requests are not negative")}
+	case f.spec.Source == "":
+		return nil
+	}
+	source, err := netip.ParseAddr(f.spec.Source)
+	if err != nil {
+		return usageError{fmt.Errorf("--source %q is no IP address: write one like 127.0.0.1, without a port, a name or a range", f.spec.Source)}
+	}
+	f.spec.Source = source.Unmap().String()
+	return nil
 }
 
 // madeToken is a new token, and where to use it.
