@@ -65,6 +65,23 @@ type Budgets struct {
 	Job   NanoUSD `yaml:"job" json:"job,omitempty"`
 	Trial NanoUSD `yaml:"trial" json:"trial,omitempty"`
 	Day   NanoUSD `yaml:"day" json:"day,omitempty"`
+	// Elsewhere is what other proxies had spent of Day; of the day that it names.
+	Elsewhere DaySpent `yaml:"-" json:"elsewhere,omitzero"`
+}
+
+// DaySpent is what was spent on a day.
+type DaySpent struct {
+	Day   string  `json:"day"` // UTC, as 2006-01-02
+	Money NanoUSD `json:"usd"`
+}
+
+// SpentElsewhere is what other proxies have spent of today's budget, as far as is
+// known.
+func (b Budgets) SpentElsewhere(now time.Time) NanoUSD {
+	if b.Elsewhere.Day != now.UTC().Format(time.DateOnly) {
+		return 0
+	}
+	return b.Elsewhere.Money
 }
 
 // Upstream is one model API. Its name is the first part of the path under which

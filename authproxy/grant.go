@@ -259,7 +259,7 @@ func (g *grant) charges(b Budgets, now time.Time) []ledger.Charge {
 	return []ledger.Charge{
 		{Account: g.accounts.trial, Name: "trial", Cap: trial},
 		{Account: g.accounts.job, Name: "job", Cap: job},
-		{Account: dayAccount(now), Name: "day", Cap: Sum{Money: b.Day}},
+		{Account: dayAccount(now), Name: "day", Cap: Sum{Money: b.Day}, Elsewhere: b.SpentElsewhere(now)},
 		{Account: g.accounts.own, Name: s.Phase, Cap: s.Budget}, // without a budget too: after a kill it is what is known
 	}
 }

@@ -534,6 +534,26 @@ func TestTotalsOutliveTheProxy(t *testing.T) {
 	}
 }
 
+func TestWhatOthersSpentCountsAgainstTheDay(t *testing.T) {
+	t.Parallel()
+	others := func(day time.Time) change {
+		return func(c *Config, _ *Options) {
+			c.Budgets.Day = usd(t, "5")
+			c.Budgets.Elsewhere = DaySpent{Day: day.UTC().Format(time.DateOnly), Money: usd(t, "5")}
+		}
+	}
+	r := start(t, others(time.Now()))
+	if a := r.post(messages, ask); a.status != 402 || !strings.Contains(a.body, "the day's budget of 5 USD is used up") {
+		t.Errorf("%+v", a)
+	}
+	r.record(1)
+	r = start(t, others(time.Now().Add(-24*time.Hour)))
+	if a := r.post(messages, ask); a.status != 200 {
+		t.Errorf("the day before counts: %+v", a)
+	}
+	r.record(1)
+}
+
 func TestAuditLogIsSetAside(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "audit", "audit.jsonl")

@@ -101,7 +101,7 @@ func authState(s authproxy.Status) string {
 // today is what the day has come to.
 func today(s authproxy.Status, now time.Time) string {
 	b := s.Accounts["day/"+now.UTC().Format(time.DateOnly)]
-	text := b.Spent.Money.String()
+	text := (b.Spent.Money + s.Budgets.SpentElsewhere(now)).String()
 	if s.Budgets.Day > 0 {
 		text += " of " + s.Budgets.Day.String()
 	}

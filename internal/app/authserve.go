@@ -49,7 +49,7 @@ func (a *App) ServeAuth(ctx context.Context, drain time.Duration, reload <-chan 
 	}
 	config, _ := configs.HostPath(a.opt.Lookup)
 	s, err := service.New(ctx, service.Options{
-		Load: a.loadAuth, Sources: authproxy.Sources{LookupEnv: a.opt.Lookup}, Config: config, StateDir: a.authDir(),
+		Load: a.serviceConfig, Sources: authproxy.Sources{LookupEnv: a.opt.Lookup}, Config: config, StateDir: a.authDir(),
 		Listen: listen, Socket: set.Socket, Drain: drain, Reload: reload, Log: log,
 	})
 	if err != nil {
@@ -76,6 +76,29 @@ func (a *App) loadAuth() (authproxy.Config, error) {
 		err = fmt.Errorf("there is no upstream: write one into %s (see docs/auth-proxy.md), or export a key such as ANTHROPIC_API_KEY", config)
 	}
 	return c, err
+}
+
+// serviceConfig is what a service serves: of the day's budget it knows what jobs
+// with proxies of their own have spent.
+func (a *App) serviceConfig() (authproxy.Config, error) {
+	c, err := a.loadAuth()
+	if err != nil || c.Budgets.Day == 0 {
+		return c, err
+	}
+	ledgers, err := filepath.Glob(filepath.Join(a.authDir(), "jobs", "*"))
+	if err != nil {
+		return c, err
+	}
+	now := time.Now()
+	c.Budgets.Elsewhere.Day = now.UTC().Format(time.DateOnly)
+	for _, dir := range ledgers {
+		spent, err := authproxy.SpentOn(dir, now)
+		if err != nil {
+			return c, err
+		}
+		c.Budgets.Elsewhere.Money += spent
+	}
+	return c, nil
 }
 
 // keepMemory keeps keys out of core dumps, and other processes of the user out of

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"harborgate/configs"
 )
@@ -17,6 +18,30 @@ func TestBaseURLsAreThoseThatClientsCanUse(t *testing.T) {
 	want := []string{"http://127.0.0.1:1/up", "http://127.0.0.1:2/up", "http://127.0.0.1:3/up", "http://[fd00::7]:4/up"}
 	if !slices.Equal(got, want) {
 		t.Errorf("%v", got)
+	}
+}
+
+// What jobs with proxies of their own have spent today counts against the service's
+// budget of the day.
+func TestDayBudgetOfTheServiceKnowsWhatJobsSpent(t *testing.T) {
+	t.Parallel()
+	config := filepath.Join(t.TempDir(), "config.yaml")
+	put(t, config, "upstreams: {a: {dialect: anthropic, keys: [env:K]}}\nbudgets: {day: 5}\n")
+	a := newApp(t, hostOf(t, map[string]string{"HARBOR_CONFIG": config}))
+	now := time.Now().UTC()
+	for job, lines := range map[string]string{
+		"one": `{"a":"day/TODAY","n":{"usd":0.3}}` + "\n" + `{"r":1,"as":["job/j","day/TODAY"],"n":{"usd":0.25}}` + "\n",
+		"two": `{"a":"day/TODAY","n":{"usd":0.2}}` + "\n" + `{"a":"day/2020-01-01","n":{"usd":4}}` + "\n",
+	} {
+		dir := filepath.Join(a.authDir(), "jobs", job)
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		put(t, filepath.Join(dir, "ledger.jsonl"), strings.ReplaceAll(lines, "TODAY", now.Format(time.DateOnly)))
+	}
+	c, err := a.serviceConfig()
+	if err != nil || c.Budgets.Day.String() != "5" || c.Budgets.SpentElsewhere(now).String() != "0.75" || c.Budgets.SpentElsewhere(now.Add(24*time.Hour)) != 0 {
+		t.Errorf("%+v %v", c.Budgets, err)
 	}
 }
 

@@ -30,6 +30,8 @@ type Charge struct {
 	Account string // e.g. "trial/j1/t1": kind, then whose
 	Name    string // for humans, e.g. "trial"
 	Cap     Sum
+	// Elsewhere is money that counts against Cap and is in no account here.
+	Elsewhere NanoUSD
 }
 
 // Exceeded says which budget does not hold a request.
@@ -147,6 +149,7 @@ func (l *Ledger) account(name string) *account {
 
 // holds reports whether the charge's cap allows sum beside what the account holds.
 func (c Charge) holds(b Balance, sum Sum) error {
+	b.Spent.Money = plus(b.Spent.Money, c.Elsewhere)
 	spent := b.Spent.plus(sum)
 	total := spent.plus(b.Reserved)
 	left := c.Cap.minus(b.Spent)

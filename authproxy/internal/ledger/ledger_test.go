@@ -147,7 +147,7 @@ func TestAttack15ParallelRequestsShareABudget(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	charges := []Charge{{"job/j", "job", Sum{Money: 100 * USD}}, {"trial/j/t", "trial", Sum{Money: k*USD + USD/2}}}
+	charges := []Charge{{Account: "job/j", Name: "job", Cap: Sum{Money: 100 * USD}}, {Account: "trial/j/t", Name: "trial", Cap: Sum{Money: k*USD + USD/2}}}
 	var admitted, refused atomic.Int64
 	var wg sync.WaitGroup
 	start := make(chan struct{})
@@ -180,8 +180,8 @@ func TestCapsOfTokensAndRequests(t *testing.T) {
 	t.Parallel()
 	l := New()
 	for what, c := range map[string]Charge{
-		"tokens":   {"a", "x", Sum{Tokens: 10}},
-		"requests": {"b", "x", Sum{Requests: 1}},
+		"tokens":   {Account: "a", Name: "x", Cap: Sum{Tokens: 10}},
+		"requests": {Account: "b", Name: "x", Cap: Sum{Requests: 1}},
 	} {
 		r, err := l.Reserve([]Charge{c}, Sum{Tokens: 8, Requests: 1})
 		if err != nil {
@@ -202,7 +202,7 @@ func TestCapsOfTokensAndRequests(t *testing.T) {
 func TestWhatDoesNotFitIsNotCalledUsedUp(t *testing.T) {
 	t.Parallel()
 	l := New()
-	charge := func(c Sum) []Charge { return []Charge{{"a", "trial", c}} }
+	charge := func(c Sum) []Charge { return []Charge{{Account: "a", Name: "trial", Cap: c}} }
 	spend := func(s Sum) {
 		r, err := l.Reserve(charge(Sum{}), s)
 		if err != nil {
@@ -239,7 +239,7 @@ func TestBudgetsSurviveRestarts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	charges := []Charge{{"trial/t", "trial", Sum{Money: 10 * USD}}}
+	charges := []Charge{{Account: "trial/t", Name: "trial", Cap: Sum{Money: 10 * USD}}}
 	settled, _ := l.Reserve(charges, Sum{Money: 4 * USD})
 	if err := settled.Settle(Sum{Money: USD, Requests: 1}); err != nil {
 		t.Fatal(err)
@@ -282,7 +282,7 @@ func TestJournalIsRewrittenWhileItIsUsed(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.journal.most = 2000
-	charges := []Charge{{"trial/t", "trial", Sum{}}, {"job/j", "job", Sum{}}}
+	charges := []Charge{{Account: "trial/t", Name: "trial", Cap: Sum{}}, {Account: "job/j", Name: "job", Cap: Sum{}}}
 	if _, err := l.Reserve(charges, Sum{Money: 5 * USD, Requests: 1}); err != nil { // open all the time
 		t.Fatal(err)
 	}
