@@ -96,7 +96,11 @@ func (p *Proxy) adminDrain(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), timeout)
 	defer cancel()
-	replyTo(w, p.Drain(ctx))
+	err := p.Drain(ctx)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = fmt.Errorf("requests that were still open after %s were cut", timeout)
+	}
+	replyTo(w, err)
 }
 
 func reply(w http.ResponseWriter, status int, v any) {

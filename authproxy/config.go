@@ -1,10 +1,8 @@
 package authproxy
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net"
 	"net/url"
@@ -12,8 +10,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"gopkg.in/yaml.v3"
 
 	"harborgate/authproxy/internal/gate"
 	"harborgate/authproxy/internal/ledger"
@@ -139,63 +135,16 @@ const (
 	defaultAttempts = 3
 )
 
-// Parse reads a configuration. Unknown keys are errors. It resolves no key.
-func Parse(text []byte) (Config, error) {
-	var c Config
-	d := yaml.NewDecoder(bytes.NewReader(text))
-	d.KnownFields(true)
-	if err := d.Decode(&c); err != nil && !errors.Is(err, io.EOF) {
-		return Config{}, readable(err)
-	}
-	return c, errors.Join(halfPrices(text), c.Validate())
-}
-
-// halfPrices finds prices that leave out what goes in or what comes out: that would
-// be free, which is to be written as 0.
-func halfPrices(text []byte) error {
-	var said struct {
-		Upstreams map[string]struct {
-			Prices map[string]struct{ Input, Output *NanoUSD }
-		}
-	}
-	if err := yaml.Unmarshal(text, &said); err != nil {
-		return readable(err)
-	}
-	var errs []error
-	for _, name := range slices.Sorted(maps.Keys(said.Upstreams)) {
-		prices := said.Upstreams[name].Prices
-		for _, model := range slices.Sorted(maps.Keys(prices)) {
-			if p := prices[model]; p.Input == nil || p.Output == nil {
-				errs = append(errs, fmt.Errorf("upstreams.%s: prices of %s: give both input and output; what is free is 0", name, model))
-			}
-		}
-	}
-	return errors.Join(errs...)
-}
-
-var unknownKey = regexp.MustCompile(`line \d+: field (\S+) not found in type \S+`)
-
-// readable words the reader's errors for who wrote the file.
-func readable(err error) error {
-	var wrong *yaml.TypeError
-	if !errors.As(err, &wrong) {
-		return fmt.Errorf("read auth proxy configuration: %w", err)
-	}
-	var errs []error
-	for _, text := range wrong.Errors {
-		if m := unknownKey.FindStringSubmatch(text); m != nil {
-			text = fmt.Sprintf("%s is not a known key, see docs/auth-proxy.md", m[1])
-		}
-		errs = append(errs, errors.New(text))
-	}
-	return errors.Join(errs...)
-}
-
 // Validate returns all that is wrong, each with the path of its key.
 func (c Config) Validate() error {
 	var errs []error
-	if c.Budgets.Job < 0 || c.Budgets.Trial < 0 || c.Budgets.Day < 0 {
-		errs = append(errs, errors.New("budgets: a budget is negative"))
+	for _, b := range []struct {
+		key   string
+		money NanoUSD
+	}{{"job", c.Budgets.Job}, {"trial", c.Budgets.Trial}, {"day", c.Budgets.Day}} {
+		if b.money < 0 {
+			errs = append(errs, fmt.Errorf("budgets: %s is negative", b.key))
+		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Upstreams)) {
 		for _, err := range c.Upstreams[name].problems(name) {
@@ -236,8 +185,8 @@ func (u Upstream) problems(name string) []error {
 			fail("models: %q: write a name, or the beginning of one with a final *", m)
 		}
 	}
-	if u.negative() {
-		fail("a limit, timeout, size or number of attempts is negative")
+	for _, key := range u.negative() {
+		fail("%s is negative", key)
 	}
 	return errs
 }
@@ -246,7 +195,7 @@ func (u Upstream) keyProblems() []error {
 	var errs []error
 	switch {
 	case u.KeyIn != "" && !slices.Contains(wire.Slots(), u.KeyIn):
-		errs = append(errs, fmt.Errorf("key_in: %q is none; there are %v", u.KeyIn, wire.Slots()))
+		errs = append(errs, fmt.Errorf("key_in: %q is none; there are %s", u.KeyIn, slots()))
 	case u.slot() == wire.NoKey && len(u.Keys) > 0:
 		errs = append(errs, errors.New("keys: there are some, and key_in: none says that none is sent; drop one of the two"))
 	case u.slot() != wire.NoKey && len(u.Keys) == 0:
@@ -265,13 +214,46 @@ func (u Upstream) keyProblems() []error {
 	return errs
 }
 
-func (u Upstream) negative() bool {
-	for _, l := range []Limits{u.Limits, u.KeyLimits} {
-		if l.Requests < 0 || l.Input < 0 || l.Output < 0 || l.Concurrent < 0 || l.MaxWait < 0 {
-			return true
+// slots are the places of keys, as words.
+func slots() string {
+	var names []string
+	for _, s := range wire.Slots() {
+		names = append(names, string(s))
+	}
+	return strings.Join(names, ", ")
+}
+
+// negative are the keys whose number is below zero.
+func (u Upstream) negative() []string {
+	var out []string
+	for _, n := range []struct {
+		key   string
+		value int64
+	}{
+		{"timeouts.first_byte", int64(u.Timeouts.FirstByte)}, {"timeouts.idle", int64(u.Timeouts.Idle)},
+		{"max_body", u.MaxBody}, {"attempts", int64(u.Attempts)},
+	} {
+		if n.value < 0 {
+			out = append(out, n.key)
 		}
 	}
-	return u.Timeouts.FirstByte < 0 || u.Timeouts.Idle < 0 || u.MaxBody < 0 || u.Attempts < 0
+	return slices.Concat(u.Limits.negative("limits."), u.KeyLimits.negative("key_limits."), out)
+}
+
+func (l Limits) negative(path string) []string {
+	var out []string
+	for _, n := range []struct {
+		key   string
+		value int64
+	}{
+		{"requests_per_minute", int64(l.Requests)}, {"input_tokens_per_minute", l.Input}, {"output_tokens_per_minute", l.Output},
+		{"concurrent", int64(l.Concurrent)}, {"max_wait", int64(l.MaxWait)},
+	} {
+		if n.value < 0 {
+			out = append(out, path+n.key)
+		}
+	}
+	return out
 }
 
 func (u Upstream) slot() wire.Slot {

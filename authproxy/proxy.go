@@ -69,8 +69,9 @@ type Proxy struct {
 
 	draining atomic.Bool
 	closed   atomic.Bool
-	reload   sync.Mutex // held while a configuration is made
-	saving   sync.Mutex // held while the grants are written
+	reload   sync.Mutex                    // held while a configuration is made
+	refused  atomic.Pointer[ReloadFailure] // the latest configuration, when it was
+	saving   sync.Mutex                    // held while the grants are written
 
 	mu      sync.Mutex
 	listen  []string // where connections are taken
@@ -113,28 +114,6 @@ func New(o Options) (*Proxy, error) {
 	p.server, p.conns = newServer(p), newConns()
 	p.servers.Go(func() { _ = p.server.Serve(p.conns) }) // ends with Close
 	return p, nil
-}
-
-// Reload loads the configuration and resolves all keys. On error the one before
-// stays in force, whole.
-func (p *Proxy) Reload(ctx context.Context) error {
-	p.reload.Lock()
-	defer p.reload.Unlock()
-	c, err := p.opts.Load()
-	if err != nil {
-		return fmt.Errorf("reload auth proxy: %w", err)
-	}
-	old := p.table.Load()
-	t, err := build(ctx, c, p.opts.Sources, p.opts.Roots, old)
-	if err != nil {
-		return fmt.Errorf("reload auth proxy: %w", err)
-	}
-	p.table.Store(t)
-	if old != nil {
-		old.close()
-	}
-	p.opts.Log.Info("auth proxy configured", "upstreams", len(t.upstreams))
-	return nil
 }
 
 // Mint makes a grant and returns its token, once, and its id, which may be shown. A
@@ -224,12 +203,15 @@ type Status struct {
 	Streams   []Stream                  `json:"streams"`
 	Accounts  map[string]ledger.Balance `json:"accounts"`
 	Budgets   Budgets                   `json:"budgets"`
+	// Refused is why the configuration in force is an older one than the latest; nil
+	// when it is the latest.
+	Refused *ReloadFailure `json:"reload_error,omitempty"`
 }
 
 // Status returns what the proxy is doing.
 func (p *Proxy) Status() Status {
 	now := time.Now()
-	s := Status{Draining: p.draining.Load(), Listen: p.listening(), Accounts: p.ledger.Balances(), Streams: p.streams()}
+	s := Status{Draining: p.draining.Load(), Listen: p.listening(), Accounts: p.ledger.Balances(), Streams: p.streams(), Refused: p.refused.Load()}
 	if t := p.table.Load(); t != nil {
 		s.Ready, s.Budgets = !s.Draining, t.budgets
 		for _, u := range t.upstreams {

@@ -50,7 +50,9 @@ budgets: {job: 20, trial: 1.50, day: 100}
 		"{upstreams: {a: {dialect: anthropic, keys: [env:K], base_url: 'ftp://example.org'}}}":          "scheme",
 		"{upstreams: {a: {dialect: anthropic, keys: [env:K], base_url: 'https://example.org/%2e%2e'}}}": "",
 		"{upstreams: {a: {dialect: anthropic, keys: [env:K], models: ['a*b']}}}":                        "final *",
-		"{upstreams: {a: {dialect: anthropic, keys: [env:K], attempts: -1}}}":                           "negative",
+		"{upstreams: {a: {dialect: anthropic, keys: [env:K], attempts: -1}}}":                           "upstreams.a: attempts is negative",
+		"{upstreams: {a: {dialect: anthropic, keys: [env:K], key_limits: {concurrent: -1}}}}":           "upstreams.a: key_limits.concurrent is negative",
+		"{upstreams: {a: {dialect: openai, keys: [env:K], key_in: cookie}}}":                            "there are bearer, x-api-key, api-key, x-goog-api-key, none",
 		"{budgets: {day: -1}}":  "",
 		"{budgets: {day: ten}}": "ten",
 	} {

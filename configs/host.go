@@ -208,6 +208,12 @@ func (b Block) IsZero() bool { return len(b.raw) == 0 || string(b.raw) == "null"
 // JSON is the block as JSON, for whoever has a reader of its own.
 func (b Block) JSON() []byte { return b.raw }
 
+// File is the file that the block stands in.
+func (b Block) File() string { return b.file }
+
+// Path is the key of the block, with those around it.
+func (b Block) Path() string { return b.path }
+
 // Where says where the block stands, for errors.
 func (b Block) Where() string { return fmt.Sprintf("%s: %s", b.file, b.path) }
 

@@ -223,11 +223,17 @@ func TestABadFileChangesNothing(t *testing.T) {
 	if m := r.until("reload failed, what was in force stays"); !strings.Contains(m["error"].(string), "config.yaml:3") {
 		t.Errorf("%v", m)
 	}
+	if s, err := r.Status(t.Context()); err != nil || !s.Ready || s.Refused == nil || s.Refused.Error != "config.yaml:3: what is this?" {
+		t.Errorf("the status does not say what was refused: %+v %v", s.Refused, err)
+	}
 	r.mu.Lock()
 	r.bad = nil
 	r.mu.Unlock()
 	r.write("key", canary2)
 	r.until("reloaded")
+	if s, err := r.Status(t.Context()); err != nil || s.Refused != nil {
+		t.Errorf("what was refused is in force: %+v %v", s.Refused, err)
+	}
 	if status, _ := r.ask(token); status != http.StatusOK || r.keys()[1] != canary2 {
 		t.Errorf("%d %v", status, r.keys())
 	}
@@ -273,6 +279,24 @@ func TestDrainingHasAnEnd(t *testing.T) {
 		t.Error("a request that never ends was answered")
 	}
 	r.until("stopped")
+}
+
+func TestADrainThatCutsSaysSoInWords(t *testing.T) {
+	t.Parallel()
+	r := start(t)
+	token, hold := r.mint(), make(chan struct{})
+	defer close(hold)
+	r.mock.Script(mockllm.Step{Hold: hold})
+	answer := make(chan int)
+	go func() {
+		status, _ := r.ask(token)
+		answer <- status
+	}()
+	r.eventually(func(s authproxy.Status) bool { return len(s.Streams) == 1 })
+	if err := r.Drain(t.Context(), time.Millisecond); err == nil || !strings.HasSuffix(err.Error(), ": requests that were still open after 1ms were cut") {
+		t.Errorf("%v", err)
+	}
+	<-answer
 }
 
 // eventually asks for the status until it is as wanted.

@@ -33,7 +33,7 @@ func newAuthDrainCommand(e *env) *cobra.Command {
 			return withAuth(c, e, func(p *client.Client) error {
 				err := p.Drain(c.Context(), limit)
 				if errors.As(err, new(*client.RefusedError)) {
-					return codedError{exitUngraded, fmt.Errorf("some requests were cut: %w", err)}
+					return codedError{exitUngraded, err}
 				}
 				if err != nil {
 					return err

@@ -76,6 +76,9 @@ func showAuth(ctx context.Context, e *env, p *client.Client) error {
 func authPage(socket string, s authproxy.Status, now time.Time) page {
 	head := block{heading: "Auth proxy at " + socket}
 	head.add("state", authState(s))
+	if f := s.Refused; f != nil {
+		head.add("configuration", "older than the file, which was refused "+now.Sub(f.Time).Round(time.Second).String()+" ago:", oneLine(f.Error))
+	}
 	head.add("listens on", s.Listen...)
 	head.add("tokens", fmt.Sprint(len(s.Grants)))
 	head.add("today (UTC)", today(s, now))

@@ -12,6 +12,7 @@ import (
 
 	"harborgate/authproxy"
 	"harborgate/configs"
+	"harborgate/tasks"
 )
 
 // known is a provider of models whose key people have in their shells. Who has
@@ -76,10 +77,32 @@ func parseBlock(b configs.Block, block, name string) (authproxy.Config, error) {
 		doc = fmt.Appendf(nil, "{%q: {%q: %s}}", block, name, text)
 	}
 	c, err := authproxy.Parse(doc)
-	if err != nil {
-		return c, fmt.Errorf("%s: %w", b.Where(), err)
+	return c, located(b, err)
+}
+
+// located says of each of joined errors in which file it is, and under which key
+// unless it says so itself.
+func located(b configs.Block, err error) error {
+	if all, ok := err.(interface{ Unwrap() []error }); ok {
+		var errs []error
+		for _, e := range all.Unwrap() {
+			errs = append(errs, located(b, e))
+		}
+		return errors.Join(errs...)
 	}
-	return c, nil
+	var unknown *authproxy.UnknownKeyError
+	if errors.As(err, &unknown) {
+		if meant := tasks.Closest(unknown.Key, unknown.Known); meant != "" {
+			err = fmt.Errorf("%s is not a known key (did you mean %s?)", unknown.Key, meant)
+		}
+	}
+	switch {
+	case err == nil:
+		return nil
+	case strings.HasPrefix(err.Error(), b.Path()+":"):
+		return fmt.Errorf("%s: %w", b.File(), err)
+	}
+	return fmt.Errorf("%s: %w", b.Where(), err)
 }
 
 func firstSet(lookup func(string) (string, bool), names []string) string {

@@ -79,7 +79,7 @@ budgets: {week: 3}
 	if err == nil {
 		t.Fatal("mistakes were accepted")
 	}
-	for _, want := range []string{"config.yaml: upstreams.a: modles is not a known key", "upstreams.b: dialect: Vertex AI", "config.yaml: budgets: week is not a known key"} {
+	for _, want := range []string{"config.yaml: upstreams.a: modles is not a known key (did you mean models?)", "config.yaml: upstreams.b: dialect: Vertex AI", "config.yaml: budgets: week is not a known key"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is not in %v", want, err)
 		}
