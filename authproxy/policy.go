@@ -83,16 +83,28 @@ func (x *exchange) reserve() error {
 	x.price, x.priced = x.table.price(x.up, x.ask.Model)
 	x.worst = x.price.Worst(len(x.body), x.ask)
 	charges := x.grant.charges(x.table.budgets, x.start)
-	if !x.priced {
+	if missing := x.missingPrice(); missing != "" {
 		for _, c := range charges {
 			if c.Cap.Money > 0 {
 				x.rec.Budget = c.Name
-				return refusal(wire.Forbidden, "the model "+strconv.Quote(x.rec.Model)+" has no price, and the "+c.Name+
+				return refusal(wire.Forbidden, "the model "+strconv.Quote(x.rec.Model)+" has no price"+missing+", and the "+c.Name+
 					"'s budget is one of money: add upstreams."+x.up.name+".prices to the configuration")
 			}
 		}
 	}
 	return x.setAside(charges, Sum{Money: x.price.WorstCost(x.worst, x.ask.Tier), Tokens: x.worst.Tokens(), Requests: 1})
+}
+
+// missingPrice is empty when all that the request asks for has a price; otherwise it
+// ends the words "the model has no price".
+func (x *exchange) missingPrice() string {
+	switch {
+	case !x.priced:
+		return " at all"
+	case x.ask.Searches > 0 && x.price.Search == 0:
+		return " for the provider's search (search: 0.01), which the request may use"
+	}
+	return ""
 }
 
 // setAside takes sum from the accounts. Where open requests hold what is left, it

@@ -187,7 +187,7 @@ func or(a, b NanoUSD) NanoUSD {
 const unlimited = 32_000
 
 // Worst is the most that a request can use: everything of the body as dear input,
-// and as much output as it may ask for.
+// as much output as it may ask for, and all searches.
 func (p Price) Worst(bodyBytes int, a wire.Ask) wire.Usage {
 	const bytesPerToken = 3
 	in := int64(bodyBytes)/bytesPerToken + 1
@@ -204,7 +204,7 @@ func (p Price) Worst(bodyBytes int, a wire.Ask) wire.Usage {
 	if out == 0 {
 		out = unlimited
 	}
-	return wire.Usage{Input: in, Output: out * max(1, a.Choices)}
+	return wire.Usage{Input: in, Output: out * max(1, a.Choices), Searches: a.Searches}
 }
 
 // WorstCost is what Worst costs at most: input may turn out to be written to a

@@ -17,6 +17,7 @@ type Ask struct {
 	MaxOutput    int64 // tokens; 0 is not said
 	Choices      int64 // answers asked for, at least 1
 	Tier         string
+	Searches     int64  // that the provider may make, each at its price
 	Previous     string // id of an earlier response that is gone on from
 	options      Member // stream_options
 	hasOptions   bool
@@ -49,6 +50,10 @@ func readerOf(key string) (name string, read reader) {
 		return "generationConfig", readGeneration
 	case "models", "fallbacks":
 		return key, refuse("other models to fall back to are not served: name one model")
+	case "tools":
+		return key, readTools
+	case "web_search_options", "plugins":
+		return key, readSearch
 	case "background":
 		return key, readBackground
 	case "conversation", "cachedcontent", "cached_content":
@@ -74,7 +79,7 @@ func Scan(body []byte) (Ask, error) {
 	if !utf8.Valid(body) {
 		return a, errors.New("the body is not UTF-8")
 	}
-	var seen [16]string
+	var seen [24]string
 	n := 0
 	err := Members(body, func(m Member) error {
 		const longest = 32 // of the keys that are looked at, with room for other spellings

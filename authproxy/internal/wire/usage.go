@@ -104,8 +104,14 @@ type document struct {
 	Message      *document `json:"message"`
 	Response     *document `json:"response"`
 	Candidates   []struct {
-		Finish string `json:"finishReason"`
+		Finish    string `json:"finishReason"`
+		Grounding *struct {
+			Queries []json.RawMessage `json:"webSearchQueries"`
+		} `json:"groundingMetadata"`
 	} `json:"candidates"`
+	Output []struct { // of a response
+		Type string `json:"type"`
+	} `json:"output"`
 	Error json.RawMessage `json:"error"`
 }
 
@@ -122,6 +128,7 @@ func (r *Report) take(f Format, d *document) {
 	setNonEmpty(&r.Model, d.ModelVersion)
 	setNonEmpty(&r.Tier, d.Tier)
 	setNonEmpty(&r.ID, d.ID)
+	r.Usage.Searches = max(r.Usage.Searches, d.searches())
 	if d.Metadata != nil {
 		r.takeGemini(d.Metadata)
 	}
@@ -135,6 +142,22 @@ func (r *Report) take(f Format, d *document) {
 		return
 	}
 	r.takeOpenAI(d.Usage)
+}
+
+// searches are those that the document shows, where usage does not count them.
+func (d *document) searches() int64 {
+	n := 0
+	for _, o := range d.Output {
+		if o.Type == "web_search_call" {
+			n++
+		}
+	}
+	for _, c := range d.Candidates {
+		if c.Grounding != nil {
+			n += len(c.Grounding.Queries)
+		}
+	}
+	return int64(n)
 }
 
 func setNonEmpty(to *string, s string) {
@@ -176,6 +199,7 @@ func (r *Report) takeOpenAI(s *stated) {
 		CacheRead: cached, CacheWrite: written,
 		Output:    out.value(),
 		Reasoning: max(s.OutDetails.Reasoning.value(), s.ComplDetails.Reasoning.value()),
+		Searches:  r.Usage.Searches,
 	}
 	r.Known, r.InputKnown = true, true
 }
@@ -190,6 +214,7 @@ func (r *Report) takeGemini(m *metadata) {
 		CacheRead: cached,
 		Output:    m.Candidates.value() + m.Thoughts.value(),
 		Reasoning: m.Thoughts.value(),
+		Searches:  r.Usage.Searches,
 	}
 	r.Known, r.InputKnown = true, true
 }
