@@ -211,7 +211,7 @@ func (g *grant) count(r *Record) {
 	switch {
 	case r.Cost != nil:
 		t.Cost += *r.Cost
-	case r.billed:
+	case r.billed && r.Status < 400: // what the upstream failed at is billed as nothing
 		t.Unpriced++
 	}
 	if r.billed && r.Status < 400 {

@@ -45,6 +45,9 @@ func keys() map[By]func(authproxy.Record) string {
 	}
 }
 
+// NoToken is the key of requests without a valid token, which belong to nobody.
+const NoToken = "(no token)"
+
 // Filter chooses records. Zero fields choose all.
 type Filter struct {
 	Since time.Time
@@ -60,14 +63,14 @@ func (f Filter) has(r authproxy.Record) bool {
 
 // Row is what one group comes to.
 type Row struct {
-	Key      string            `json:"key"`
-	Requests int64             `json:"requests"`
-	Refused  int64             `json:"refused"` // by the proxy
-	Failed   int64             `json:"failed"`  // by the upstream
-	Usage    authproxy.Usage   `json:"usage"`
-	Cost     authproxy.NanoUSD `json:"cost_usd"` // of what has a price
-	Unpriced int64             `json:"unpriced"` // requests that used something without one
-	Guessed  int64             `json:"guessed"`  // requests whose usage is an estimate
+	Key      string             `json:"key"`
+	Requests int64              `json:"requests"`
+	Refused  int64              `json:"refused"` // by the proxy
+	Failed   int64              `json:"failed"`  // by the upstream
+	Usage    authproxy.Usage    `json:"usage"`
+	Cost     *authproxy.NanoUSD `json:"cost_usd"` // of what has a price; null when nothing has
+	Unpriced int64              `json:"unpriced"` // requests that used something without one
+	Guessed  int64              `json:"guessed"`  // requests whose usage is an estimate
 }
 
 func (r *Row) add(rec authproxy.Record) {
@@ -85,8 +88,8 @@ func (r *Row) add(rec authproxy.Record) {
 	r.Usage = plus(r.Usage, rec.Usage)
 	switch {
 	case rec.Cost != nil:
-		r.Cost += *rec.Cost
-	case rec.Usage.Tokens() > 0:
+		r.Cost = addCost(r.Cost, rec.Cost)
+	case rec.Status < 400 && rec.Usage.Tokens() > 0: // failures are billed as nothing
 		r.Unpriced++
 	}
 }
@@ -117,8 +120,19 @@ func (r Report) Plus(o Report) Report {
 func sum(a, b Row) Row {
 	return Row{
 		Key: b.Key, Requests: a.Requests + b.Requests, Refused: a.Refused + b.Refused, Failed: a.Failed + b.Failed,
-		Usage: plus(a.Usage, b.Usage), Cost: a.Cost + b.Cost, Unpriced: a.Unpriced + b.Unpriced, Guessed: a.Guessed + b.Guessed,
+		Usage: plus(a.Usage, b.Usage), Cost: addCost(a.Cost, b.Cost), Unpriced: a.Unpriced + b.Unpriced, Guessed: a.Guessed + b.Guessed,
 	}
+}
+
+// addCost adds costs of which nil is none that can be stated.
+func addCost(a, b *authproxy.NanoUSD) *authproxy.NanoUSD {
+	switch {
+	case a == nil:
+		return b
+	case b == nil:
+		return a
+	}
+	return new(*a + *b)
 }
 
 func plus(a, b authproxy.Usage) authproxy.Usage {
@@ -144,6 +158,9 @@ func Read(paths []string, by By, f Filter) (Report, error) {
 				return
 			}
 			k := key(r)
+			if k == "" && r.Grant == "" {
+				k = NoToken
+			}
 			if rows[k] == nil {
 				rows[k] = &Row{Key: k}
 			}

@@ -86,8 +86,12 @@ func TestGroups(t *testing.T) {
 		}
 		total := Row{
 			Key: "total", Requests: 6, Refused: 1, Failed: 1, Usage: authproxy.Usage{Input: 2800, CacheRead: 1200, Output: 168},
-			Cost: 6_000_000, Unpriced: 1, Guessed: 1,
+			Unpriced: 1, Guessed: 1,
 		}
+		if r.Total.Cost == nil || *r.Total.Cost != 6_000_000 {
+			t.Errorf("%s: cost %v", by, r.Total.Cost)
+		}
+		r.Total.Cost = nil
 		if r.Total != total {
 			t.Errorf("%s: %+v", by, r.Total)
 		}
@@ -160,4 +164,51 @@ func FuzzRead(f *testing.F) {
 			t.Errorf("%+v %v", r, err)
 		}
 	})
+}
+
+func TestWhatHasNoPriceCostsNullAndNotNothing(t *testing.T) {
+	t.Parallel()
+	path := write(t,
+		record("a-1", "t", "m", day(), func(r *authproxy.Record) { r.Cost = nil }),
+		record("b-1", "t", "m", day(), nil),
+		record("b-1", "t", "m", day(), func(r *authproxy.Record) { r.Cost = nil }),
+		record("c-1", "t", "m", day(), func(r *authproxy.Record) { r.Status, r.Cost = 500, nil }),
+	)
+	r, err := Read([]string{path}, ByJob, Filter{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r = r.Plus(Report{By: ByJob})
+	b, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got struct {
+		Rows []struct {
+			Cost     *float64 `json:"cost_usd"`
+			Unpriced int      `json:"unpriced"`
+		} `json:"rows"`
+	}
+	if err := json.Unmarshal(b, &got); err != nil {
+		t.Fatal(err)
+	}
+	if x := got.Rows[0]; x.Cost != nil || x.Unpriced != 1 {
+		t.Errorf("only without a price: %v %d", x.Cost, x.Unpriced)
+	}
+	if x := got.Rows[1]; x.Cost == nil || *x.Cost != 0.002 || x.Unpriced != 1 {
+		t.Errorf("one with a price and one without: %v %d", x.Cost, x.Unpriced)
+	}
+	if x := got.Rows[2]; x.Unpriced != 0 {
+		t.Errorf("a failure of the upstream counts as unpriced: %d", x.Unpriced)
+	}
+}
+
+func TestRequestsWithoutATokenAreARow(t *testing.T) {
+	t.Parallel()
+	path := write(t, record("", "", "", day(), func(r *authproxy.Record) { r.Upstream, r.Refused, r.Cost = "", "grant", nil }))
+	for _, by := range []By{ByJob, ByTrial, ByUpstream} {
+		if r, err := Read([]string{path}, by, Filter{}); err != nil || len(r.Rows) != 1 || r.Rows[0].Key != "(no token)" {
+			t.Errorf("%s: %+v %v", by, r.Rows, err)
+		}
+	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"harborgate/authproxy/usage"
 	"harborgate/internal/app"
+	"harborgate/trials/stats"
 )
 
 func newAuthUsageCommand(e *env) *cobra.Command {
@@ -48,7 +49,10 @@ func printUsage(e *env, r usage.Report) error {
 	w := tabwriter.NewWriter(e.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, strings.ToUpper(string(r.By))+"\tREQUESTS\tREFUSED\tFAILED\tINPUT\tCACHE READ\tCACHE WRITE\tOUTPUT\tUSD")
 	for _, row := range append(r.Rows, r.Total) {
-		usd := row.Cost.String()
+		usd := stats.Unknown
+		if row.Cost != nil {
+			usd = row.Cost.String()
+		}
 		if row.Unpriced > 0 {
 			usd += fmt.Sprintf(" and %d without a price", row.Unpriced)
 		}

@@ -230,18 +230,31 @@ func (p *summary) suspects(r *stats.Row) {
 	}
 }
 
+// cost prints what is known of it, and how much is not because there is no price.
+func (p *summary) cost(r *stats.Row) {
+	var parts []string
+	if r.Cost.N > 0 {
+		parts = append(parts, r.Cost.Text(stats.MoneyText), spreadText(r.Cost.Spread, stats.MoneyText))
+	}
+	if r.Unpriced > 0 {
+		if r.Cost.N == 0 {
+			parts = append(parts, stats.Unknown)
+		}
+		parts = append(parts, plural(int(r.Unpriced), "request")+" without a price")
+	}
+	p.line("cost", parts...)
+	if m := r.Main(); r.Cost.N > 0 && r.CostPerSolved != nil && m != nil {
+		prefix := ""
+		if r.Cost.AtLeast {
+			prefix = "≥ "
+		}
+		p.line("", fmt.Sprintf("%s%s for each solved task (n = %d)", prefix, stats.MoneyText(r.CostPerSolved), m.Solved.Tasks))
+	}
+}
+
 // usage prints cost and tokens, as far as agents report them.
 func (p *summary) usage(r *stats.Row) {
-	if r.Cost.N > 0 {
-		p.line("cost", r.Cost.Text(stats.MoneyText), spreadText(r.Cost.Spread, stats.MoneyText))
-		if m := r.Main(); r.CostPerSolved != nil && m != nil {
-			prefix := ""
-			if r.Cost.AtLeast {
-				prefix = "≥ "
-			}
-			p.line("", fmt.Sprintf("%s%s for each solved task (n = %d)", prefix, stats.MoneyText(r.CostPerSolved), m.Solved.Tasks))
-		}
-	}
+	p.cost(r)
 	var parts []string
 	for _, x := range []struct {
 		name   string
@@ -347,7 +360,11 @@ func (p *summary) total() {
 	}
 	switch {
 	case x != nil && x.Interrupted != "":
-		p.line("stopped", strings.TrimSpace(x.Interrupted), fmt.Sprintf("%d of %d trials have no result", c.Pending, c.Planned))
+		parts := []string{strings.TrimSpace(x.Interrupted)}
+		if c.Pending > 0 {
+			parts = append(parts, fmt.Sprintf("%d of %d trials have no result", c.Pending, c.Planned))
+		}
+		p.line("stopped", parts...)
 	case p.job.FinishedAt == nil:
 		p.line("not ended", fmt.Sprintf("%d of %d trials have no result yet", c.Pending, c.Planned))
 	}

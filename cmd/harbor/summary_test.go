@@ -241,3 +241,30 @@ func TestLongArmsKeepDataSetAndModel(t *testing.T) {
 		t.Errorf("%q", whole)
 	}
 }
+
+func TestCostWithoutAPriceSaysSo(t *testing.T) {
+	t.Parallel()
+	unpriced, priced := finished("a", 1, "reward", 1.0), costing(finished("b", 1, "reward", 1.0), 0.5, 10, 10)
+	unpriced.Unpriced = 3
+	for want, s := range map[string]app.Summary{
+		"cost          – · 3 requests without a price\n": summaryOf(1, unpriced),
+		" 3 requests without a price\n":                  summaryOf(2, unpriced, priced),
+	} {
+		var out bytes.Buffer
+		writeSummary(&out, s)
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in\n%s", want, out.String())
+		}
+	}
+}
+
+func TestAStopThatLeftNothingOutDoesNotCountIt(t *testing.T) {
+	t.Parallel()
+	s := summaryOf(1, finished("a", 1, "reward", 1.0))
+	s.Result.Harborgate.Interrupted = "SIGTERM"
+	var out bytes.Buffer
+	writeSummary(&out, s)
+	if text := out.String(); !strings.Contains(text, "SIGTERM\n") || strings.Contains(text, "have no result") {
+		t.Errorf("%s", text)
+	}
+}

@@ -98,6 +98,7 @@ type Row struct {
 
 	Cost          Amount   `json:"cost_usd"`
 	CostPerSolved *float64 `json:"cost_usd_per_solved_task"` // failed attempts included
+	Unpriced      int64    `json:"n_unpriced,omitempty"`     // requests to models without a price
 	InputTokens   Amount   `json:"input_tokens"`             // cached ones included
 	CacheTokens   Amount   `json:"cache_tokens"`
 	OutputTokens  Amount   `json:"output_tokens"`
@@ -142,6 +143,9 @@ func newRow(key Key, group []*Trial, planned int, atLeast bool, plan Plan) Row {
 		CacheTokens:  amount(group, func(u trials.Usage) *float64 { return float(u.CacheTokens) }),
 		OutputTokens: amount(group, func(u trials.Usage) *float64 { return float(u.OutputTokens) }),
 		Duration:     spread(durations(group)), Phases: phaseTimes(group), Waiting: waiting(group),
+	}
+	for _, t := range group {
+		r.Unpriced += t.Unpriced
 	}
 	byTask := tasksOf(group)
 	r.Tasks = len(byTask)

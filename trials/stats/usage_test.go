@@ -65,3 +65,11 @@ func TestTimes(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+func TestRequestsWithoutAPriceAreCounted(t *testing.T) {
+	t.Parallel()
+	r := &trials.Result{Harborgate: &trials.Extra{Metered: map[trials.Phase]trials.Metered{trials.PhaseAgentExecution: {Requests: 4, Unpriced: 3}}}}
+	if n := New([]Trial{Of(r), Of(r)}, Plan{Trials: 2}).Rows[0].Unpriced; n != 6 {
+		t.Errorf("%d", n)
+	}
+}
