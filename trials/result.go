@@ -212,6 +212,7 @@ type Metered struct {
 	Unpriced int64         `json:"unpriced,omitempty"` // requests without one
 	Guessed  int64         `json:"guessed,omitempty"`  // requests whose tokens are an estimate
 	WaitSec  float64       `json:"wait_sec,omitempty"` // for limits, summed over requests
+	Partial  bool          `json:"partial,omitempty"`  // the proxy was killed meanwhile: there was more
 	Models   []MeteredPart `json:"models,omitempty"`   // by the model that answered
 }
 

@@ -30,6 +30,9 @@ func meteredLines(r *trials.Result) []string {
 			}
 		}
 		parts = append(parts, usageText(m.Usage()))
+		if m.Partial {
+			parts = append(parts, "and more, which a kill of the proxy took along")
+		}
 		if m.WaitSec > 0 {
 			parts = append(parts, fmt.Sprintf("waited %.1fs", m.WaitSec))
 		}

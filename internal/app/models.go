@@ -204,8 +204,8 @@ func (m *models) failure(p trials.Phase, t authproxy.Totals) *trials.Failure {
 		return nil
 	case last.Status >= 500 || last.Status == 429:
 		return unreached(fmt.Sprintf("the last request for a model was answered with %d by the upstream", last.Status))
-	case slices.Contains([]authproxy.End{authproxy.Cut, authproxy.Truncated, authproxy.Idle, authproxy.Broken}, last.End):
-		return unreached("the upstream's last answer broke off")
+	case slices.Contains([]authproxy.End{authproxy.Cut, authproxy.Truncated, authproxy.Idle, authproxy.Broken, authproxy.Stopped}, last.End):
+		return unreached("the last answer broke off")
 	case t.Answered == 0 && last.Status == 0:
 		return unreached(fmt.Sprintf("no answer of a model came, in %d requests", t.Requests))
 	}
@@ -230,7 +230,8 @@ func (m *models) overBudget(p trials.Phase, last authproxy.Ending) *trials.Failu
 // metered puts the proxy's totals into the words of results.
 func metered(id string, t authproxy.Totals) trials.Metered {
 	out := trials.Metered{
-		Grant: id, Requests: t.Requests, Refused: t.Refused, Failed: t.Failed, Tokens: tokens(t.Usage),
+		Partial: t.Partial,
+		Grant:   id, Requests: t.Requests, Refused: t.Refused, Failed: t.Failed, Tokens: tokens(t.Usage),
 		CostUSD: dollars(t.Cost, t.Unpriced), Unpriced: t.Unpriced, Guessed: t.Guessed, WaitSec: t.Waited.Round(time.Millisecond).Seconds(),
 	}
 	for _, name := range slices.Sorted(maps.Keys(t.Models)) {
