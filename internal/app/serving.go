@@ -116,10 +116,10 @@ func (m *models) unserved(kind agents.Kind, model string) (note string, err erro
 	for _, u := range m.upstreams {
 		names = append(names, u.name, u.dialect)
 	}
-	close := tasks.Closest(provider, names)
+	near := tasks.Closest(provider, names)
 	switch {
-	case split && close != "":
-		return "", fmt.Errorf("no upstream serves %s: did you mean %s/%s?", model, close, rest)
+	case split && near != "":
+		return "", fmt.Errorf("no upstream serves %s: did you mean %s/%s?", model, near, rest)
 	case len(kind.Dialects) > 0:
 		return "", fmt.Errorf("agent %s: no upstream serves %s: %s", kind.Name, model, next)
 	case m.set.Budget > 0 || m.set.TrialBudget > 0:
