@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"harborgate/authproxy/internal/wire"
 	"harborgate/internal/mockllm"
 )
 
