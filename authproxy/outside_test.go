@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 )
 
@@ -59,7 +60,10 @@ func TestRow21CredentialsAreFetchedOnce(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	count, program := filepath.Join(dir, "count"), filepath.Join(dir, "helper")
-	if err := os.WriteFile(program, []byte("#!/bin/sh\necho x >> "+count+"\necho "+canary+"\n"), 0o700); err != nil {
+	syscall.ForkLock.RLock() // a child that is started meanwhile would keep the file busy
+	err := os.WriteFile(program, []byte("#!/bin/sh\necho x >> "+count+"\necho "+canary+"\n"), 0o700)
+	syscall.ForkLock.RUnlock()
+	if err != nil {
 		t.Fatal(err)
 	}
 	r := start(t, func(c *Config, o *Options) {

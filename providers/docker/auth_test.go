@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -17,6 +18,10 @@ import (
 func credentialHelper(t *testing.T, script string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "helper")
+	// A child that another test starts meanwhile would hold the file open for writing,
+	// and then nobody can run it.
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
 	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
