@@ -8,9 +8,10 @@ cd "$(dirname "$0")/.."
 scripts/engine.sh
 scripts/base-image.sh
 work=$(mktemp -d)
+model=
 job=jobs/demo-agents-$(date +%Y%m%d-%H%M%S)-$$
 mkdir -p jobs
-trap 'kill "$model" 2>/dev/null || true; rm -rf "$work"' EXIT
+trap '[[ -z $model ]] || kill "$model" 2>/dev/null || true; rm -rf "$work"' EXIT
 
 cat >"$work/script.yaml" <<'EOF'
 - {command: "echo 'Hello, world!' > /app/greeting.txt", forever: true}

@@ -6,6 +6,7 @@
 package packages
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha512"
 	"encoding/base64"
@@ -121,10 +122,9 @@ func npmPack(ctx context.Context, spec, dir string) (string, error) {
 	}
 	cmd := exec.CommandContext(ctx, npm, "pack", spec, "--pack-destination", dir, "--ignore-scripts", "--loglevel=error", "--no-update-notifier")
 	cmd.Dir, cmd.Env = dir, environment(os.Environ())
-	var out tail
-	cmd.Stdout, cmd.Stderr = &out, &out
-	if err := cmd.Run(); err != nil {
-		return "", fmt.Errorf("npm pack %s: %w: %s", spec, err, out)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		const end = 2000
+		return "", fmt.Errorf("npm pack %s: %w: %s", spec, err, bytes.TrimSpace(out[max(0, len(out)-end):]))
 	}
 	found, err := filepath.Glob(filepath.Join(dir, "*.tgz"))
 	if err != nil || len(found) != 1 {
@@ -148,17 +148,3 @@ func environment(all []string) []string {
 	}
 	return out
 }
-
-// tail keeps the end of what a program says.
-type tail []byte
-
-func (t *tail) Write(b []byte) (int, error) {
-	const keep = 2000
-	*t = append(*t, b...)
-	if len(*t) > keep {
-		*t = append((*t)[:0], (*t)[len(*t)-keep:]...)
-	}
-	return len(b), nil
-}
-
-func (t tail) String() string { return strings.TrimSpace(string(t)) }

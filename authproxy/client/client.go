@@ -26,7 +26,7 @@ import (
 // socket, the reason and the next step.
 type Client struct {
 	socket string
-	http   *http.Client
+	http   *http.Transport
 	data   atomic.Pointer[place] // where the data listener was found
 }
 
@@ -36,12 +36,12 @@ const idle = 10 * time.Second
 // New returns a client of the admin socket at a path. Nothing is dialled yet.
 func New(socket string) *Client {
 	var d net.Dialer
-	return &Client{socket: socket, http: &http.Client{Transport: &http.Transport{
+	return &Client{socket: socket, http: &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return d.DialContext(ctx, "unix", socket)
 		},
 		IdleConnTimeout: idle,
-	}}}
+	}}
 }
 
 // Close lets go of unused connections.
@@ -155,7 +155,7 @@ func call[T any](ctx context.Context, c *Client, method, path string, ask any) (
 	if err != nil {
 		return answer, fmt.Errorf("auth proxy at %s: %w", c.socket, err)
 	}
-	resp, err := c.http.Do(req)
+	resp, err := c.http.RoundTrip(req)
 	if err != nil {
 		return answer, c.unreachable(ctx, err)
 	}
@@ -206,5 +206,5 @@ func (c *Client) unreachable(ctx context.Context, err error) error {
 	case errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("auth proxy at %s: this user may not use its socket: join the group %s, or run this as the user of the proxy", c.socket, authproxy.AdminGroup)
 	}
-	return fmt.Errorf("auth proxy at %s cannot be reached: %w: see its log", c.socket, errors.Unwrap(err))
+	return fmt.Errorf("auth proxy at %s cannot be reached: %w: see its log", c.socket, err)
 }

@@ -82,23 +82,10 @@ func (a *App) loadAuth() (authproxy.Config, error) {
 // with proxies of their own have spent.
 func (a *App) serviceConfig() (authproxy.Config, error) {
 	c, err := a.loadAuth()
-	if err != nil || c.Budgets.Day == 0 {
-		return c, err
+	if err == nil {
+		err = a.spentElsewhere(&c.Budgets, a.authDir())
 	}
-	ledgers, err := filepath.Glob(filepath.Join(a.authDir(), "jobs", "*"))
-	if err != nil {
-		return c, err
-	}
-	now := time.Now()
-	c.Budgets.Elsewhere.Day = now.UTC().Format(time.DateOnly)
-	for _, dir := range ledgers {
-		spent, err := authproxy.SpentOn(dir, now)
-		if err != nil {
-			return c, err
-		}
-		c.Budgets.Elsewhere.Money += spent
-	}
-	return c, nil
+	return c, err
 }
 
 // keepMemory keeps keys out of core dumps, and other processes of the user out of

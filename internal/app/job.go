@@ -124,7 +124,9 @@ func (j *Job) open(set Settings) (err error) {
 		j.Events.Tell(trials.NewEvent(trials.EventBuildProgress, "", 0, 0, map[string]any{"key": key, "done": done, "of": of}))
 	}
 	j.tally = newTally(j.files, j.Plan, j.provider.Info().Name)
-	set = set.over(j.Plan.Past)
+	if set, err = set.over(j.Plan.Past); err != nil {
+		return err
+	}
 	j.tally.extra.Budgets = set.budgets()
 	if err = j.openModels(set); err != nil {
 		return err

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"harborgate/authproxy"
+	"harborgate/authproxy/service"
 )
 
 // ownProxy is a proxy in this process.
@@ -57,7 +58,7 @@ func (a *App) openLocal(ctx context.Context, id string, log *slog.Logger, trialD
 		return nil, err
 	}
 	dir := filepath.Join(a.authDir(), "jobs", jobKey(id))
-	audit, err := authproxy.OpenAuditLog(filepath.Join(dir, "audit.jsonl"), auditBytes, auditFiles)
+	audit, err := authproxy.OpenAuditLog(filepath.Join(dir, service.AuditFile), auditBytes, auditFiles)
 	if err != nil {
 		return nil, err
 	}
@@ -77,32 +78,42 @@ func (a *App) openLocal(ctx context.Context, id string, log *slog.Logger, trialD
 
 func (a *App) authDir() string { return filepath.Join(a.Dirs.State, "auth") }
 
-// jobConfig is the configuration for a job's own proxy: of the day's budget it has
-// what other proxies of this host have left of it.
+// jobConfig is the configuration for a job's own proxy.
 func (a *App) jobConfig(id string) (authproxy.Config, error) {
 	c, err := ProxyConfig(a.Host, a.opt.Lookup)
-	if err != nil || c.Budgets.Day == 0 {
-		return c, err
+	if err == nil {
+		err = a.spentElsewhere(&c.Budgets, filepath.Join(a.authDir(), "jobs", jobKey(id)))
 	}
-	ledgers, err := filepath.Glob(filepath.Join(a.authDir(), "jobs", "*"))
+	if day := c.Budgets.Day; err == nil && day > 0 && c.Budgets.Elsewhere.Money >= day {
+		err = fmt.Errorf("budgets.day: the %s USD of today (UTC) are used up: run it tomorrow, or raise budgets.day", day)
+	}
+	return c, err
+}
+
+// spentElsewhere tells the day's budget what other proxies of this host, the service
+// and those of jobs, have spent of it. own is the state directory of the one that
+// wants to know.
+func (a *App) spentElsewhere(b *authproxy.Budgets, own string) error {
+	if b.Day == 0 {
+		return nil
+	}
+	dirs, err := filepath.Glob(filepath.Join(a.authDir(), "jobs", "*"))
 	if err != nil {
-		return c, err
+		return err
 	}
-	whole := c.Budgets.Day
-	for _, dir := range append(ledgers, a.authDir()) {
-		if filepath.Base(dir) == jobKey(id) {
+	now := time.Now()
+	b.Elsewhere.Day = now.UTC().Format(time.DateOnly)
+	for _, dir := range append(dirs, a.authDir()) {
+		if dir == own {
 			continue
 		}
-		spent, err := authproxy.SpentOn(dir, time.Now())
+		spent, err := authproxy.SpentOn(dir, now)
 		if err != nil {
-			return c, err
+			return err
 		}
-		c.Budgets.Day -= spent
+		b.Elsewhere.Money += spent
 	}
-	if c.Budgets.Day <= 0 {
-		return c, fmt.Errorf("budgets.day: the %s USD of today (UTC) are used up: run it tomorrow, or raise budgets.day", whole)
-	}
-	return c, nil
+	return nil
 }
 
 // jobAccount names a job for grants: readable, and no other job's.

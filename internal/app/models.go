@@ -200,6 +200,8 @@ func (m *models) failure(p trials.Phase, t authproxy.Totals) *trials.Failure {
 		return trials.NewFailure(p, trials.CauseModelKey, "", last.Why+": see `harbor auth check`")
 	case slices.Contains(authproxy.OwnTrouble(), last.Refused):
 		return unreached(last.Why)
+	case t.Partial && t.Answered == 0:
+		return unreached("the auth proxy was killed, and no answer of a model came since")
 	case last.Refused != "" || last.End == "": // the client's doing, or nothing was asked
 		return nil
 	case last.Status >= 500 || last.Status == 429:
@@ -230,8 +232,7 @@ func (m *models) overBudget(p trials.Phase, last authproxy.Ending) *trials.Failu
 // metered puts the proxy's totals into the words of results.
 func metered(id string, t authproxy.Totals) trials.Metered {
 	out := trials.Metered{
-		Partial: t.Partial,
-		Grant:   id, Requests: t.Requests, Refused: t.Refused, Failed: t.Failed, Tokens: tokens(t.Usage),
+		Grant: id, Partial: t.Partial, Requests: t.Requests, Refused: t.Refused, Failed: t.Failed, Tokens: tokens(t.Usage),
 		CostUSD: dollars(t.Cost, t.Unpriced), Unpriced: t.Unpriced, Guessed: t.Guessed, WaitSec: t.Waited.Round(time.Millisecond).Seconds(),
 	}
 	for _, name := range slices.Sorted(maps.Keys(t.Models)) {
@@ -330,17 +331,20 @@ func (j *Job) openModels(set Settings) error {
 }
 
 // over takes from what a job was told before what set does not say.
-func (s Settings) over(past *Past) Settings {
+func (s Settings) over(past *Past) (Settings, error) {
 	if past == nil || past.Result.Harborgate == nil || past.Result.Harborgate.Budgets == nil {
-		return s
+		return s, nil
 	}
 	was := past.Result.Harborgate.Budgets
 	for to, text := range map[*USD]string{&s.Budget: was.Job, &s.TrialBudget: was.Trial} {
-		if *to == 0 && text != "" {
-			_ = to.UnmarshalText([]byte(text)) // who edits it into nonsense has no budget of the job's
+		if *to > 0 || text == "" {
+			continue
+		}
+		if err := to.UnmarshalText([]byte(text)); err != nil {
+			return s, fmt.Errorf("the budget that the job was given is damaged in its result.json: %w: give it again, with --budget-usd or --trial-budget-usd", err)
 		}
 	}
-	return s
+	return s, nil
 }
 
 func (s Settings) budgets() *trials.Budgets {

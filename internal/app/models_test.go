@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"harborgate/authproxy"
 	"harborgate/internal/mockllm"
@@ -302,6 +303,34 @@ func TestDayBudgetCountsOtherJobs(t *testing.T) {
 	}
 }
 
+// What others spent is of today: a job that runs past midnight has the whole of the
+// next day's budget.
+func TestDayBudgetOfTomorrowIsWhole(t *testing.T) {
+	t.Parallel()
+	r := newModelRig(t, askLine, priced+"budgets: {day: 0.01}\n")
+	if _, res, err := r.run(); err != nil || !res.RewardValid {
+		t.Fatalf("%v %+v", err, res.ExceptionInfo)
+	}
+	c, err := r.app.jobConfig("another job")
+	now := time.Now()
+	if err != nil || c.Budgets.Day.String() != "0.01" || c.Budgets.SpentElsewhere(now) == 0 || c.Budgets.SpentElsewhere(now.Add(24*time.Hour)) != 0 {
+		t.Errorf("%+v %v", c.Budgets, err)
+	}
+}
+
+// A budget must not vanish because somebody damaged what remembers it.
+func TestDamagedBudgetIsNotForgotten(t *testing.T) {
+	t.Parallel()
+	past := &Past{}
+	past.Result.Harborgate = &trials.JobExtra{Budgets: &trials.Budgets{Job: "5,00", Trial: "0.5"}}
+	if _, err := (Settings{}).over(past); err == nil || !strings.Contains(err.Error(), "--budget-usd") {
+		t.Errorf("got %v", err)
+	}
+	if s, err := (Settings{Budget: 7}).over(past); err != nil || s.Budget != 7 || s.TrialBudget.String() != "0.5" {
+		t.Errorf("%+v %v", s, err)
+	}
+}
+
 func TestModelsAreServedByTheirProvidersUpstream(t *testing.T) {
 	t.Parallel()
 	m := &models{upstreams: []upstream{{name: "anthropic", dialect: "anthropic"}, {name: "corp", dialect: "openai"}, {name: "gemini", dialect: "gemini"}, {name: "or", dialect: "openrouter"}}}
@@ -358,6 +387,8 @@ func TestAnswersThatNeverCameAreNobodysZero(t *testing.T) {
 		"answered before":          {authproxy.Totals{Requests: 2, Answered: 1, Last: authproxy.Ending{End: authproxy.ClientGone}}, ""},
 		"the agent's own mistakes": {authproxy.Totals{Requests: 1, Last: authproxy.Ending{Status: 400, End: authproxy.Complete}}, ""},
 		"no requests":              {authproxy.Totals{}, ""},
+		"killed, and silent since": {authproxy.Totals{Requests: 3, Partial: true}, trials.ExcModels},
+		"killed, and went on":      {authproxy.Totals{Requests: 3, Partial: true, Answered: 1, Last: authproxy.Ending{Status: 200, End: authproxy.Complete}}, ""},
 	} {
 		got := ""
 		if f := m.failure(trials.PhaseAgentExecution, c.totals); f != nil {
