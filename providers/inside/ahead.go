@@ -72,20 +72,29 @@ func (a *ahead) send() {
 	for len(a.buf) > 0 && a.err == nil {
 		out := a.buf
 		a.buf = a.spare[:0]
+		a.free()
 		a.mu.Unlock()
 		_, err := a.Conn.Write(out)
 		a.mu.Lock()
-		a.spare, a.err = out, err
-		if a.room != nil {
-			close(a.room)
-			a.room = nil
+		a.spare = out
+		if err != nil {
+			a.err = err
 		}
 	}
+	a.free() // of a connection that was cut, too
 	if cap(a.buf)+cap(a.spare) > keptAhead {
 		a.buf, a.spare = nil, nil
 	}
 	close(a.sending)
 	a.sending = nil
+}
+
+// free wakes whoever waits for room.
+func (a *ahead) free() {
+	if a.room != nil {
+		close(a.room)
+		a.room = nil
+	}
 }
 
 // drain waits for what is under way; false after the limit.

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"testing"
+	"testing/synctest"
 
 	"harborgate/internal/insideproto"
 )
@@ -57,24 +58,36 @@ func TestAheadKeepsBytesAndTheirOrder(t *testing.T) {
 // A side that does not read holds no more than the limit, and whoever writes to it.
 func TestAheadIsBoundedAndEnds(t *testing.T) {
 	t.Parallel()
-	a, _ := aheadPair(t)
-	blocked := make(chan error, 1)
-	written := make(chan int, 1)
-	go func() {
-		n, err := a.Write(make([]byte, 4*mostAhead))
-		written <- n
-		blocked <- err
-	}()
-	if err := a.cut(); err != nil && !errors.Is(err, io.ErrClosedPipe) {
-		t.Error(err)
-	}
-	if n := <-written; n > 2*mostAhead {
-		t.Errorf("%d bytes were taken", n)
-	}
-	if err := <-blocked; err == nil {
-		t.Error("a write to a connection that was cut succeeded")
-	}
-	if _, err := a.Write([]byte("x")); err == nil {
-		t.Error("a later write succeeded")
-	}
+	synctest.Test(t, func(t *testing.T) {
+		a, _ := aheadPair(t)
+		var n int
+		var err error
+		written := make(chan struct{})
+		go func() {
+			defer close(written)
+			n, err = a.Write(make([]byte, 4*mostAhead))
+		}()
+		synctest.Wait() // nobody reads: the writer waits for room
+		a.mu.Lock()
+		held := len(a.buf) + len(a.spare)
+		a.mu.Unlock()
+		select {
+		case <-written:
+			t.Fatalf("%d bytes were taken, %v", n, err)
+		default:
+		}
+		if held == 0 || held > 2*mostAhead {
+			t.Errorf("%d bytes are held", held)
+		}
+		if err := a.cut(); err != nil && !errors.Is(err, io.ErrClosedPipe) {
+			t.Error(err)
+		}
+		<-written
+		if err == nil || n > 2*mostAhead {
+			t.Errorf("the write ended with %d bytes and %v", n, err)
+		}
+		if _, err := a.Write([]byte("x")); err == nil {
+			t.Error("a write to a connection that was cut succeeded")
+		}
+	})
 }
