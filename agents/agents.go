@@ -36,6 +36,8 @@ type Agent interface {
 // command runs, with the size limit of the trial's logs.
 type Log interface {
 	Open(name string) (io.WriteCloser, error)
+	// Read gives what a file that was opened has by now.
+	Read(name string) (io.ReadCloser, error)
 }
 
 // Workplace is what an agent works with.

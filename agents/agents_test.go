@@ -36,6 +36,10 @@ func (d *desk) Open(name string) (io.WriteCloser, error) {
 	return nopCloser{d.logs[name]}, nil
 }
 
+func (d *desk) Read(name string) (io.ReadCloser, error) {
+	return io.NopCloser(bytes.NewReader(d.logs[name].Bytes())), nil
+}
+
 type nopCloser struct{ io.Writer }
 
 func (nopCloser) Close() error { return nil }

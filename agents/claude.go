@@ -3,6 +3,7 @@ package agents
 import (
 	"encoding/json"
 
+	"harborgate/agents/packages"
 	"harborgate/providers"
 	"harborgate/trials"
 )
@@ -11,13 +12,13 @@ import (
 // URL when told so, works as root when told that it is in a sandbox, and never
 // waits for standard input for long.
 func claudeCode() facts {
+	programs := native{"claude-code", "2.1.332", map[string]packages.Archive{
+		"amd64": {Spec: "@anthropic-ai/claude-code-linux-x64@%s", Integrity: "sha512-f4JWhzwYutJIHScC7/dYOPX6s28tt7ZADhsOi8zwOHq5fFPEuUeChh2NMfinSg0GrUckYxaeebC4h0DqiKzLcw==", Below: "package"},
+		"arm64": {Spec: "@anthropic-ai/claude-code-linux-arm64@%s", Integrity: "sha512-BlHNEtK38KBPWU31F4lUSS9sHclCyfWbThT1CErvxxH8+XcljYLZlQwdyXBkTD62rw1TgfE1u1a+quMWS0NSJg==", Below: "package"},
+	}}
 	return facts{
-		name: "claude-code", doc: "Anthropic's Claude Code, unmodified, from this host's cache", version: "2.1.332",
+		name: programs.name, doc: "Anthropic's Claude Code, unmodified, from this host's cache", version: programs.pinned, bundle: programs.bundle,
 		dialects: []string{"anthropic"}, log: "claude-code.txt",
-		specs: map[string]source{
-			"amd64": {"@anthropic-ai/claude-code-linux-x64@%s", "sha512-f4JWhzwYutJIHScC7/dYOPX6s28tt7ZADhsOi8zwOHq5fFPEuUeChh2NMfinSg0GrUckYxaeebC4h0DqiKzLcw==", "package"},
-			"arm64": {"@anthropic-ai/claude-code-linux-arm64@%s", "sha512-BlHNEtK38KBPWU31F4lUSS9sHclCyfWbThT1CErvxxH8+XcljYLZlQwdyXBkTD62rw1TgfE1u1a+quMWS0NSJg==", "package"},
-		},
 		options: []Option{
 			{Name: "max_turns", Doc: "turns at most"},
 			{Name: "reasoning_effort", Doc: "how hard the model thinks", Values: []string{"", "low", "medium", "high"}},
@@ -38,7 +39,7 @@ var claudeFlags = []struct{ option, flag string }{
 
 func claudeCommand(j job) providers.Command {
 	args := []string{
-		BundleDir + "/claude", "--verbose", "--output-format=stream-json", "--permission-mode=bypassPermissions", "--model", j.Model,
+		bundleDir + "/claude", "--verbose", "--output-format=stream-json", "--permission-mode=bypassPermissions", "--model", j.Model,
 	}
 	for _, f := range claudeFlags {
 		if v := j.Options[f.option]; v != "" {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"harborgate/agents/packages"
 	"harborgate/providers"
 	"harborgate/trials"
 )
@@ -12,13 +13,13 @@ import (
 // codex is OpenAI's command line agent. Its built-in provider has ways past a base
 // URL, so it gets one of its own, by flags alone.
 func codex() facts {
+	programs := native{"codex", "0.171.0", map[string]packages.Archive{
+		"amd64": {Spec: "@openai/codex@%s-linux-x64", Integrity: "sha512-l66NZkQgdk2C3pbcfULDz42yEUB581MVA6I+Y43Wp4OIqEy73HCdmZ0GTjeAHY2ycuH4N00d9VsLrwT1jxshTw==", Below: "package/vendor/x86_64-unknown-linux-musl"},
+		"arm64": {Spec: "@openai/codex@%s-linux-arm64", Integrity: "sha512-9z17t4bbUJ9UCIb49O4PoA+ki+45q3rd8nZ8PeH6sYnlKkBld/Xpo/OS3h3Ti954+foshX4o7k5TCU8N7zzqQA==", Below: "package/vendor/aarch64-unknown-linux-musl"},
+	}}
 	return facts{
-		name: "codex", doc: "OpenAI's Codex CLI, unmodified, from this host's cache", version: "0.171.0",
+		name: programs.name, doc: "OpenAI's Codex CLI, unmodified, from this host's cache", version: programs.pinned, bundle: programs.bundle,
 		dialects: []string{"openai"}, log: "codex.txt",
-		specs: map[string]source{
-			"amd64": {"@openai/codex@%s-linux-x64", "sha512-l66NZkQgdk2C3pbcfULDz42yEUB581MVA6I+Y43Wp4OIqEy73HCdmZ0GTjeAHY2ycuH4N00d9VsLrwT1jxshTw==", "package/vendor/x86_64-unknown-linux-musl"},
-			"arm64": {"@openai/codex@%s-linux-arm64", "sha512-9z17t4bbUJ9UCIb49O4PoA+ki+45q3rd8nZ8PeH6sYnlKkBld/Xpo/OS3h3Ti954+foshX4o7k5TCU8N7zzqQA==", "package/vendor/aarch64-unknown-linux-musl"},
-		},
 		options: []Option{
 			{Name: "reasoning_effort", Doc: "how hard the model thinks", Default: "high"},
 			{Name: "reasoning_summary", Doc: "summary of the thinking", Values: []string{"", "auto", "concise", "detailed", "none"}},
@@ -45,7 +46,7 @@ func codexCommand(j job) providers.Command {
 			settings = append(settings, "model_"+option+"="+strconv.Quote(v))
 		}
 	}
-	args := []string{BundleDir + "/bin/codex", "exec", "--dangerously-bypass-approvals-and-sandbox", "--skip-git-repo-check", "--json", "--model", j.Model}
+	args := []string{bundleDir + "/bin/codex", "exec", "--dangerously-bypass-approvals-and-sandbox", "--skip-git-repo-check", "--json", "--model", j.Model}
 	for _, s := range settings {
 		args = append(args, "-c", s)
 	}

@@ -10,45 +10,59 @@ import (
 	"slices"
 	"strings"
 
+	"harborgate/agents/atif"
 	"harborgate/agents/packages"
 	"harborgate/providers"
 	"harborgate/trials"
 )
 
-// BundleDir is where an agent's package is inside a sandbox, read-only.
-const BundleDir = "/opt/harborgate/agent"
+// Where an agent's package and what it runs on are inside a sandbox, read-only.
+const (
+	bundleDir  = "/opt/harborgate/agent"
+	runtimeDir = "/opt/harborgate/runtime"
+)
+
+// Part is a package and its directory inside a sandbox.
+type Part struct {
+	Dir string
+	packages.Package
+}
 
 // Bundled is an agent whose programs come from this host.
 type Bundled interface {
-	// Bundle is the package for sandboxes of an architecture, as Go names it.
-	Bundle(arch string) (packages.Package, error)
+	// Bundle is what sandboxes of an architecture need, as Go names it.
+	Bundle(arch string) ([]Part, error)
 }
 
 // facts are what there is to know about an installed agent: an unmodified program
 // of somebody else.
 type facts struct {
 	name, doc string
-	version   string            // pinned
-	dialects  []string          // that it speaks
-	specs     map[string]source // packages of the pinned version by architecture
-	log       string            // file of its output
-	dir       string            // below its logs, made before it starts; "" is none
+	version   string   // pinned
+	dialects  []string // that it speaks
+	bundle    func(arch, version string) ([]Part, error)
+	log       string // file of its output
+	dir       string // below its logs, made before it starts; "" is none
 	options   []Option
+	// files are settings that cannot be given otherwise, below the job's home; pure.
+	// nil has none.
+	files func(j job) map[string]string
 	// command starts the agent; pure.
 	command func(j job) providers.Command
 	// outcome reads the agent's output.
 	outcome func() outcome
+	// steps reads a line of the agent's output into its trajectory; nil has none.
+	steps func(r *atif.Run) func(line []byte)
 }
-
-// source is where a package is in npm's registry. A %s in spec is the version.
-type source struct{ spec, integrity, below string }
 
 // job is what an agent is started for.
 type job struct {
 	Instruction string
 	Base        string // of its upstream, as its dialect's clients want it
+	Dialect     string // of the upstream
 	Token       string
 	Model       string // the upstream's name for it
+	Home        string // of its settings; nobody collects it, only its user may read it
 	LogsDir     string
 	Options     map[string]string
 }
@@ -86,19 +100,8 @@ func (a *installed) Info() trials.AgentInfo {
 	return trials.AgentInfo{Name: a.facts.name, Version: a.kw["version"], ModelInfo: a.model}
 }
 
-// Bundle implements Bundled. A version that is not the pinned one has no pinned
-// digest: there the registry's own has to do, which npm checks.
-func (a *installed) Bundle(arch string) (packages.Package, error) {
-	s, ok := a.facts.specs[arch]
-	if !ok {
-		return packages.Package{}, fmt.Errorf("agent %s has no package for %s, there is one for %s", a.facts.name, arch, strings.Join(slices.Sorted(maps.Keys(a.facts.specs)), ", "))
-	}
-	p := packages.Package{Name: a.facts.name + "-" + arch, Version: a.kw["version"], Spec: fmt.Sprintf(s.spec, a.kw["version"]), Below: s.below}
-	if p.Version == a.facts.version {
-		p.Integrity = s.integrity
-	}
-	return p, nil
-}
+// Bundle implements Bundled.
+func (a *installed) Bundle(arch string) ([]Part, error) { return a.facts.bundle(arch, a.kw["version"]) }
 
 // Setup implements Agent: all but a directory is there.
 func (a *installed) Setup(ctx context.Context, w *Workplace) error {
@@ -119,9 +122,46 @@ func (a *installed) Run(ctx context.Context, w *Workplace) (*trials.AgentResult,
 			"agent %s has no way to a model: see docs/auth-proxy.md; it takes no keys (--pass-credentials)", a.facts.name))
 	}
 	up := w.Access.Upstreams[0]
-	cmd := a.facts.command(job{
-		Instruction: w.Instruction, Base: w.Access.Base(up), Token: w.Access.Token, Model: w.Access.Model, LogsDir: w.LogsDir, Options: a.kw,
-	})
+	j := job{
+		Instruction: w.Instruction, Base: w.Access.Base(up), Dialect: up.Dialect, Token: w.Access.Token, Model: w.Access.Model,
+		Home: "/tmp/.harborgate/" + a.facts.name, LogsDir: w.LogsDir, Options: a.kw,
+	}
+	if err := a.settle(ctx, w, j); err != nil {
+		return nil, err
+	}
+	got, err := a.work(ctx, w, a.facts.command(j))
+	if a.facts.steps != nil {
+		if err := a.record(w, got); err != nil {
+			w.Note("no_trajectory", err.Error())
+		}
+	}
+	return got, err
+}
+
+// settle writes the agent's settings, for its user alone.
+func (a *installed) settle(ctx context.Context, w *Workplace, j job) error {
+	if a.facts.files == nil {
+		return nil
+	}
+	files := a.facts.files(j)
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		const script = `umask 077; mkdir -p "${1%/*}" && cat >"$1"`
+		path := j.Home + "/" + name
+		status, err := w.Sandbox.Exec(ctx, providers.Command{
+			Args: []string{"sh", "-c", script, "sh", path}, User: w.User, Stdin: strings.NewReader(files[name]),
+		})
+		if err == nil && !status.OK() {
+			err = fmt.Errorf("writing %s ended with %s: can the agent's user write below /tmp?", path, status)
+		}
+		if err != nil {
+			return fmt.Errorf("settings of agent %s: %w", a.facts.name, err)
+		}
+	}
+	return nil
+}
+
+// work runs the agent to its end.
+func (a *installed) work(ctx context.Context, w *Workplace, cmd providers.Command) (*trials.AgentResult, error) {
 	log, err := w.Log.Open(a.facts.log)
 	if err != nil {
 		return nil, fmt.Errorf("open agent log: %w", err)
@@ -140,6 +180,36 @@ func (a *installed) Run(ctx context.Context, w *Workplace) (*trials.AgentResult,
 		err = trials.NewFailure(trials.PhaseAgentExecution, trials.CauseExit, "", fmt.Sprintf("%s: %s; its output is in agent/%s", a.facts.name, failure, a.facts.log))
 	}
 	return &got, err
+}
+
+// trajectoryFile is where Harbor's tools look for a trajectory.
+const trajectoryFile = "trajectory.json"
+
+// record writes what the agent did as a trajectory, of a run that was cut short too.
+// The output is read again: nobody has to hold it while the agent works.
+func (a *installed) record(w *Workplace, claimed *trials.AgentResult) (err error) {
+	log, err := w.Log.Read(a.facts.log)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	var run atif.Run
+	run.Add(atif.Step{Source: atif.User, Message: w.Instruction})
+	said := &lines{to: a.facts.steps(&run)}
+	if _, err := io.Copy(said, log); err != nil {
+		return err
+	}
+	said.end()
+	sum := atif.Metrics{}
+	if claimed != nil {
+		sum = atif.Metrics{Prompt: claimed.InputTokens, Completion: claimed.OutputTokens, Cached: claimed.CacheTokens, CostUSD: claimed.CostUSD}
+	}
+	t := run.Trajectory(atif.Agent{Name: a.facts.name, Version: a.kw["version"], Model: a.model.Name}, sum)
+	out, err := w.Log.Open(trajectoryFile)
+	if err != nil {
+		return err
+	}
+	return errors.Join(t.Write(out), out.Close())
 }
 
 // lines hands lines on, without those that are absurdly long.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"harborgate/agents/packages"
 	"harborgate/trials"
 )
 
@@ -71,7 +72,7 @@ func TestInstalledAgentsAreStartedWithTheirAccessAlone(t *testing.T) {
 	for _, f := range []facts{claudeCode(), codex()} {
 		cmd := f.command(j)
 		args := strings.Join(cmd.Args, " ")
-		if !strings.HasSuffix(args, "-- --do it") || !strings.HasPrefix(args, BundleDir) || !strings.Contains(args, "high") {
+		if !strings.HasSuffix(args, "-- --do it") || !strings.HasPrefix(args, bundleDir) || !strings.Contains(args, "high") {
 			t.Errorf("%s: %s", f.name, args)
 		}
 		if strings.Contains(args, "hgt") || len(cmd.Env) > 0 || cmd.Stdin != nil {
@@ -99,9 +100,14 @@ func TestInstalledAgentsComeInPinnedPackages(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p, err := a.(Bundled).Bundle(c.arch)
-		if (err == nil) != c.ok || (p.Integrity != "") != c.pinned || c.ok && !strings.Contains(p.Spec, "@"+p.Version) {
-			t.Errorf("%+v: %+v %v", c, p, err)
+		parts, err := a.(Bundled).Bundle(c.arch)
+		if (err == nil) != c.ok {
+			t.Errorf("%+v: %v", c, err)
+		}
+		for _, p := range parts {
+			if from := p.From.(packages.Archive); (from.Integrity != "") != c.pinned || !strings.Contains(from.Spec, "@"+p.Version) {
+				t.Errorf("%+v: %+v", c, p)
+			}
 		}
 	}
 }

@@ -44,22 +44,26 @@ func archive(t *testing.T) (text []byte, integrity string) {
 	return b.Bytes(), "sha512-" + base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// cacheOf is a cache whose registry gives the same archive to everybody.
-func cacheOf(t *testing.T, text []byte) (*Cache, *atomic.Int64) {
-	t.Helper()
-	var fetched atomic.Int64
-	return &Cache{dir: filepath.Join(t.TempDir(), "agents"), fetch: func(_ context.Context, _, dir string) (string, error) {
-		fetched.Add(1)
+// given is an archive that comes from no registry.
+type given struct {
+	Archive
+	text    []byte
+	fetched *atomic.Int64
+}
+
+func (g given) Fetch(ctx context.Context, work, dest string) error {
+	return g.fetch(ctx, work, dest, func(_ context.Context, _, dir string) (string, error) {
+		g.fetched.Add(1)
 		path := filepath.Join(dir, "a.tgz")
-		return path, os.WriteFile(path, text, 0o600)
-	}}, &fetched
+		return path, os.WriteFile(path, g.text, 0o600)
+	})
 }
 
 func TestPackageIsFetchedOnce(t *testing.T) {
 	t.Parallel()
 	text, integrity := archive(t)
-	c, fetched := cacheOf(t, text)
-	p := Package{Name: "agent", Version: "1.0", Spec: "agent@1.0", Integrity: integrity, Below: "package/bin"}
+	c, fetched := NewCache(filepath.Join(t.TempDir(), "agents")), new(atomic.Int64)
+	p := Package{Name: "agent", Version: "1.0", From: given{Archive{"agent@1.0", integrity, "package/bin"}, text, fetched}}
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
@@ -98,8 +102,8 @@ func TestPackageIsFetchedOnce(t *testing.T) {
 func TestOtherDigestIsNotUsed(t *testing.T) {
 	t.Parallel()
 	text, _ := archive(t)
-	c, _ := cacheOf(t, text)
-	_, err := c.Get(t.Context(), Package{Name: "agent", Version: "1.0", Integrity: "sha512-AAAA", Below: "package/bin"})
+	c := NewCache(filepath.Join(t.TempDir(), "agents"))
+	_, err := c.Get(t.Context(), Package{Name: "agent", Version: "1.0", From: given{Archive{"agent@1.0", "sha512-AAAA", "package/bin"}, text, new(atomic.Int64)}})
 	if err == nil || !strings.Contains(err.Error(), "pinned") {
 		t.Errorf("got %v", err)
 	}

@@ -5,11 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"runtime"
+	"syscall"
 	"time"
 
 	"harborgate/agents"
+	"harborgate/providers"
 	"harborgate/trials"
 )
 
@@ -24,6 +27,24 @@ type streamed struct {
 func (s *streamed) Open(name string) (io.WriteCloser, error) {
 	s.names = append(s.names, name)
 	return s.sink.Stream("agent/" + name)
+}
+
+// Read implements agents.Log. Where the directory is mounted, the sandbox may have put
+// anything in a file's place.
+func (s *streamed) Read(name string) (io.ReadCloser, error) {
+	root, err := os.OpenRoot(s.sink.Path("agent"))
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	if fi, err := f.Stat(); err != nil || !fi.Mode().IsRegular() {
+		return nil, errors.Join(fmt.Errorf("agent/%s is no longer a file", name), err, f.Close())
+	}
+	return f, nil
 }
 
 // agentGrace is what an agent has to save its work when its time is over. What it
@@ -60,12 +81,15 @@ func (x *run) fetchBundle(ctx context.Context) error {
 	if !ok {
 		return nil
 	}
-	p, err := b.Bundle(runtime.GOARCH)
+	x.bundle = nil
+	parts, err := b.Bundle(runtime.GOARCH)
 	if err == nil && x.r.opt.Packages == nil {
 		err = errors.New("agents from packages are not available here")
 	}
-	if err == nil {
-		x.bundle, err = x.r.opt.Packages(ctx, p)
+	for i := 0; i < len(parts) && err == nil; i++ {
+		var dir string
+		dir, err = x.r.opt.Packages(ctx, parts[i].Package)
+		x.bundle = append(x.bundle, providers.Mount{Source: dir, Target: parts[i].Dir, ReadOnly: true})
 	}
 	if err != nil && ctx.Err() == nil {
 		return trials.NewFailure(trials.PhaseAgentSetup, trials.CauseUpload, "", err.Error())
@@ -75,10 +99,15 @@ func (x *run) fetchBundle(ctx context.Context) error {
 
 // bringBundle uploads the agent's programs where they cannot be mounted.
 func (x *run) bringBundle(ctx context.Context) error {
-	if x.bundle == "" || x.r.opt.Provider.Info().Can.Mounts {
+	if x.r.opt.Provider.Info().Can.Mounts {
 		return nil
 	}
-	return during(trials.CauseUpload, upload(ctx, x.sandbox, x.bundle, agents.BundleDir))
+	for _, m := range x.bundle {
+		if err := upload(ctx, x.sandbox, m.Source, m.Target); err != nil {
+			return during(trials.CauseUpload, err)
+		}
+	}
+	return nil
 }
 
 // runAgent lets the agent work. When it returns, no process of the agent is

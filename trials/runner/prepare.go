@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"harborgate/agents"
 	"harborgate/providers"
 	"harborgate/snapshots"
 	"harborgate/tasks"
@@ -183,8 +182,8 @@ func (x *run) mounts() ([]providers.Mount, error) {
 			out = append(out, providers.Mount{Source: dir, Target: m[1]})
 		}
 	}
-	if x.bundle != "" && x.r.opt.Provider.Info().Can.Mounts {
-		out = append(out, providers.Mount{Source: x.bundle, Target: agents.BundleDir, ReadOnly: true})
+	if x.r.opt.Provider.Info().Can.Mounts {
+		out = append(out, x.bundle...)
 	}
 	if x.t.Config.Environment.Mounts == nil {
 		return out, nil

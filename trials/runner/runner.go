@@ -165,7 +165,7 @@ type run struct {
 	kwargs      kwargs
 
 	place    *agents.Workplace
-	bundle   string // directory of this host with the agent's programs; "" when it has none
+	bundle   []providers.Mount // directories of this host with the agent's programs
 	streamed *streamed
 
 	holds           []*snapshots.Hold
