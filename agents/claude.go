@@ -27,7 +27,7 @@ func claudeCode() facts {
 			{Name: "disallowed_tools", Doc: "tools that it may not use"},
 		},
 		command: claudeCommand,
-		outcome: func() outcome { return &claudeOutcome{} },
+		outcome: func() outcome { return &claudeOutcome{} }, steps: claudeSteps,
 	}
 }
 
@@ -62,17 +62,19 @@ func claudeCommand(j job) providers.Command {
 // worked: is_error is what counts.
 type claudeOutcome struct {
 	last struct {
-		Type    string   `json:"type"`
-		IsError bool     `json:"is_error"`
-		Result  string   `json:"result"`
-		Cost    *float64 `json:"total_cost_usd"`
-		Usage   *struct {
-			Input      int64 `json:"input_tokens"`
-			CacheRead  int64 `json:"cache_read_input_tokens"`
-			CacheWrite int64 `json:"cache_creation_input_tokens"`
-			Output     int64 `json:"output_tokens"`
-		} `json:"usage"`
+		Type    string       `json:"type"`
+		IsError bool         `json:"is_error"`
+		Result  string       `json:"result"`
+		Cost    *float64     `json:"total_cost_usd"`
+		Usage   *claudeUsage `json:"usage"`
 	}
+}
+
+type claudeUsage struct {
+	Input      int64 `json:"input_tokens"`
+	CacheRead  int64 `json:"cache_read_input_tokens"`
+	CacheWrite int64 `json:"cache_creation_input_tokens"`
+	Output     int64 `json:"output_tokens"`
 }
 
 func (o *claudeOutcome) line(b []byte) {

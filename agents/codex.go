@@ -25,7 +25,7 @@ func codex() facts {
 			{Name: "reasoning_summary", Doc: "summary of the thinking", Values: []string{"", "auto", "concise", "detailed", "none"}},
 		},
 		command: codexCommand,
-		outcome: func() outcome { return &codexOutcome{} }, dir: codexHome,
+		outcome: func() outcome { return &codexOutcome{} }, steps: codexSteps, dir: codexHome,
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"harborgate/agents/atif"
 	"harborgate/agents/packages"
 	"harborgate/trials"
 )
@@ -122,5 +123,48 @@ func TestLinesThatAreAbsurdlyLongAreLeftOut(t *testing.T) {
 	l.end()
 	if !slices.Equal(got, []string{"ab", "c", "d"}) {
 		t.Errorf("%d lines", len(got))
+	}
+}
+
+// stepsOf is the trajectory of an output that comes in pieces.
+func stepsOf(t *testing.T, f facts, file string) *atif.Trajectory {
+	t.Helper()
+	text, err := os.ReadFile("testdata/" + file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var run atif.Run
+	run.Add(atif.Step{Source: atif.User, Message: "do it"})
+	l := &lines{to: f.steps(&run)}
+	for piece := range slices.Chunk(text, 100) {
+		_, _ = l.Write(piece)
+	}
+	l.end()
+	traj := run.Trajectory(atif.Agent{Name: f.name, Version: f.version}, atif.Metrics{})
+	if err := traj.Validate(); err != nil {
+		t.Errorf("%s: %v", file, err)
+	}
+	return traj
+}
+
+func TestTrajectoriesHaveCallsAndWhatCameOfThem(t *testing.T) {
+	t.Parallel()
+	for file, c := range map[string]struct {
+		facts   facts
+		command string
+		output  string
+	}{
+		"claude-code-stdout-success.jsonl": {claudeCode(), `/app/hello.txt"`, "(Bash completed with no output)"},
+		"codex-stdout-success.jsonl":       {codex(), "/app/hello.txt", ""},
+	} {
+		traj := stepsOf(t, c.facts, file)
+		last := traj.Steps[len(traj.Steps)-1]
+		if traj.SessionID == "" || last.Message != "Done." || last.Source != atif.FromAgent {
+			t.Errorf("%s: session %q, last step %+v", file, traj.SessionID, last)
+		}
+		i := slices.IndexFunc(traj.Steps, func(s atif.Step) bool { return len(s.ToolCalls) > 0 })
+		if i < 0 || !strings.Contains(string(traj.Steps[i].ToolCalls[0].Arguments), c.command[:8]) || traj.Steps[i].Observation == nil || traj.Steps[i].Observation.Results[0].Content != c.output {
+			t.Errorf("%s: %+v", file, traj.Steps)
+		}
 	}
 }

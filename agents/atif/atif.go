@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 )
 
 // Version is the version of the format that is written.
@@ -116,14 +117,19 @@ func (t *Trajectory) Validate() error {
 }
 
 func (s *Step) validate(id int) error {
+	agents := s.Model != "" || s.Reasoning != "" || s.ToolCalls != nil || s.Metrics != nil
 	switch {
 	case s.ID != id:
 		return fmt.Errorf("its step_id is %d", s.ID)
-	case s.Source != System && s.Source != User && s.Source != FromAgent:
+	case !slices.Contains([]Source{System, User, FromAgent}, s.Source):
 		return fmt.Errorf("its source is %q", s.Source)
-	case s.Source != FromAgent && (s.Model != "" || s.Reasoning != "" || s.ToolCalls != nil || s.Metrics != nil):
+	case s.Source != FromAgent && agents:
 		return fmt.Errorf("it is of the %s, and has what agents have", s.Source)
 	}
+	return s.validateCalls()
+}
+
+func (s *Step) validateCalls() error {
 	calls := map[string]bool{"": true}
 	for _, c := range s.ToolCalls {
 		var object map[string]json.RawMessage
