@@ -32,7 +32,7 @@ demo: build ## Run every example task with its own solution and check the outcom
 ##@ Check
 
 .PHONY: demo-agents
-demo-agents: build ## Let Claude Code and Codex finish a task against a mock model (needs npm)
+demo-agents: build ## Let Claude Code and Codex finish a task against a mock model
 	@scripts/demo-agents.sh
 
 .PHONY: test
@@ -40,11 +40,13 @@ test: build ## Format, vet, lint, and all tests with the race detector (at most 
 	@scripts/engine.sh
 	@scripts/base-image.sh
 	@scripts/systemd.sh
+	@scripts/npm.sh
 	@$(MAKE) fmt-check vet lint race fuzz-proxy
 
 .PHONY: test-full
 test-full: export HARBOR_TEST_FULL = 1
 test-full: test ## The same with slow tests, fuzzing, an old engine, a fresh machine and Harbor itself (at most an hour)
+	@scripts/demo-agents.sh
 	@scripts/fresh-machine.sh
 	@scripts/harbor-peer.sh
 	@$(MAKE) fuzz

@@ -96,7 +96,8 @@ func scenarios(dir string) testscript.Params {
 }
 
 // setUp gives a scenario its own state and cache. $GOLDEN is where Harbor's output
-// is, and the tasks that it comes from; $OWN_ENGINE starts an engine of the
+// is, and the tasks that it comes from; $AGENTS_CACHE keeps agents' programs from run
+// to run; $OWN_ENGINE starts an engine of the
 // scenario's own in $WORK/e, which ends with it.
 func setUp(e *testscript.Env) error {
 	e.Setenv("PATH", bin+string(os.PathListSeparator)+e.Getenv("PATH"))
@@ -106,6 +107,7 @@ func setUp(e *testscript.Env) error {
 	e.Setenv("REAL_HOME", os.Getenv("HOME")) // registries' clients have their settings there
 	e.Setenv("HARBOR_AUTH_SOCKET", filepath.Join(e.WorkDir, ".run", "auth.sock"))
 	e.Setenv("DOCKER_HOST", os.Getenv("DOCKER_HOST"))
+	e.Setenv("AGENTS_CACHE", mustAbs("../.tools/cache"))
 	e.Setenv("GOLDEN", mustAbs("testdata/harbor-0.26"))
 	e.Values[proxyKey{}], e.Values[watchersKey{}] = &proxyHolder{}, watchers{}
 	engine := mustAbs("testdata/own-engine.sh")

@@ -7,6 +7,7 @@ cd "$(dirname "$0")/.."
 
 scripts/engine.sh
 scripts/base-image.sh
+scripts/npm.sh
 work=$(mktemp -d)
 model=
 job=jobs/demo-agents-$(date +%Y%m%d-%H%M%S)-$$

@@ -2,8 +2,9 @@
 // processes. It is not released.
 //
 //	harbor-sim model [--listen 127.0.0.1:0] [--key KEY] [--script FILE] [--log FILE]
+//	harbor-sim sink  --listen ADDRESS --log FILE
 //
-// A simulator prints one line, "listening http://ADDRESS", once it answers, and
+// A simulator prints one line, "listening ADDRESS", once it answers, and
 // ends with SIGINT or SIGTERM.
 package main
 
@@ -25,9 +26,9 @@ func main() {
 
 // run returns the exit code: 2 is a mistake in args.
 func run(ctx context.Context, args []string, out, errs io.Writer) int {
-	simulators := map[string]func(context.Context, []string, io.Writer, io.Writer) error{"model": runModel}
+	simulators := map[string]func(context.Context, []string, io.Writer, io.Writer) error{"model": runModel, "sink": runSink}
 	if len(args) == 0 || simulators[args[0]] == nil {
-		fmt.Fprintln(errs, "usage: harbor-sim model [flags]")
+		fmt.Fprintln(errs, "usage: harbor-sim model|sink [flags]")
 		return 2
 	}
 	if err := simulators[args[0]](ctx, args[1:], out, errs); err != nil {

@@ -2,7 +2,8 @@
 # A Docker Engine of a scenario's own, in DIR, with a network and mounts of its own,
 # to be stopped and filled without anybody else noticing. Needs root.
 #
-#   own-engine.sh start DIR [SIZE]   listens at DIR/sock; SIZE is of its disk
+#   own-engine.sh start DIR [SIZE [FLAG…]]   listens at DIR/sock; SIZE is of its disk,
+#                                 FLAGs are for dockerd
 #   own-engine.sh stop DIR
 #   own-engine.sh pause|go-on DIR    SIGSTOP, SIGCONT
 set -euo pipefail
@@ -10,13 +11,13 @@ dir=$2
 
 answers() { docker -H "unix://$dir/sock" version >/dev/null 2>&1; }
 
-start() { # size
+start() { # size, flags
   mkdir -p "$dir/root" "$dir/exec"
   setsid unshare --net --mount bash -c '
     ip link set lo up 2>/dev/null
     [[ -z $2 ]] || mount -t tmpfs -o "size=$2" tmpfs "$1/root"
-    exec dockerd --host "unix://$1/sock" --data-root "$1/root" --exec-root "$1/exec" --pidfile "$1/pid"
-  ' dockerd "$dir" "$1" >>"$dir/log" 2>&1 </dev/null &
+    exec dockerd --host "unix://$1/sock" --data-root "$1/root" --exec-root "$1/exec" --pidfile "$1/pid" "${@:3}"
+  ' dockerd "$dir" "$1" "${@:2}" >>"$dir/log" 2>&1 </dev/null &
   for _ in {1..120}; do
     answers && break
     sleep 0.25
@@ -39,7 +40,7 @@ stop() {
 }
 
 case $1 in
-  start) start "${3:-}" ;;
+  start) start "${3:-}" "${@:4}" ;;
   stop) stop ;;
   pause) kill -STOP "$(cat "$dir/pid")" ;;
   go-on) kill -CONT "$(cat "$dir/pid")" ;;
