@@ -15,6 +15,7 @@ type Access struct {
 type Upstream struct {
 	Name    string
 	Dialect string // of the proxy: anthropic, openai, gemini, openrouter
+	Format  string // that was asked for, of Formats; "" leaves it to the agent
 	// Keys are variables in which the key of this upstream was asked for, beside
 	// those of its dialect.
 	Keys []string

@@ -107,9 +107,9 @@ func (k Kind) refuse(c trials.AgentConfig) error {
 		name string
 		set  bool
 	}{
-		{"base_url (--base-url)", c.BaseURL != nil},
-		{"model_api_key_name (--api-key-name)", c.ModelAPIKeyName != nil},
-		{"model_api_format (--api-format)", c.ModelAPIFormat != nil},
+		{"base_url (--base-url)", !k.Thinks && c.BaseURL != nil},
+		{"model_api_key_name (--api-key-name)", !k.Thinks && c.ModelAPIKeyName != nil},
+		{"model_api_format (--api-format)", !k.Thinks && c.ModelAPIFormat != nil},
 		{"skills", len(c.Skills) > 0},
 		{"mcp_servers", len(c.MCPServers) > 0},
 		{"resume_trajectory", c.ResumeTrajectory},

@@ -43,7 +43,9 @@ a job that is there already, go on with it: trials that have a result are kept.`
 		Example: `  harbor run -p tasks/hello                      one task with its own solution
   harbor run -p tasks -a nop -n 8 -k 2           every task twice, eight trials at once
   harbor run -c job.yaml -p tasks -i 'py-*'      a configuration, some tasks
-  harbor run -p tasks --diff monday              what the job "monday" does not have yet`,
+  harbor run -p tasks --diff monday              what the job "monday" does not have yet
+  harbor run -p tasks -a codex -m openai/gpt-5 --base-url https://llm.example.com/v1 --api-key-name COMPANY_KEY
+                                                 a model at an endpoint of your own`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return o.dryFailed(o.run(c.Context())) },
 	}

@@ -28,9 +28,11 @@ func modelCredentials() map[string]string {
 
 // Guard implements runner.Credentials: the key of an upstream is replaced by a
 // grant. Another model credential is kept from agents; a verifier, which runs when
-// the agent is dead, gets it.
-func (m *models) Guard(phase trials.Phase, env map[string]string) (guarded, replaced map[string]string, notes []trials.Note) {
+// the agent is dead, gets it. Endpoints that an agent's variables describe are
+// upstreams, too.
+func (m *models) Guard(phase trials.Phase, agent *trials.AgentConfig, env map[string]string) (guarded, replaced map[string]string, notes []trials.Note) {
 	out := maps.Clone(env)
+	own := m.ownVariables(agent)
 	note := func(code, format string, args ...any) {
 		notes = append(notes, trials.Note{Code: code, Message: fmt.Sprintf(format, args...)})
 	}
@@ -39,7 +41,15 @@ func (m *models) Guard(phase trials.Phase, env map[string]string) (guarded, repl
 		who = "the verifier"
 	}
 	for _, name := range slices.Sorted(maps.Keys(env)) {
-		up, known := m.credential(name, env[name])
+		up, known := own[name]
+		if known && up == "" {
+			delete(out, name)
+			note("endpoint", "%s is the base URL of an upstream of the auth proxy for %s; in the sandbox it is the proxy's", name, who)
+			continue
+		}
+		if !known {
+			up, known = m.credential(name, env[name])
+		}
 		switch {
 		case !known:
 		case m.set.PassCredentials:
@@ -126,7 +136,7 @@ func (m *models) needed(p *Plan) bool {
 		return false
 	}
 	for _, a := range p.Config.Agents {
-		_, _, served := m.serving(value(a.ModelName))
+		_, _, served := m.serves(&a)
 		if agents.Thinks(a) && (served || m.err != nil && a.ModelName != nil) || m.wanted(a.Env) {
 			return true
 		}

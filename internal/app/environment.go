@@ -32,6 +32,9 @@ func CheckJob(c trials.JobConfig) error {
 	if c.UserAgent != nil {
 		errs = append(errs, errors.New("user_agent: simulated users are not built"))
 	}
+	for _, a := range c.Agents {
+		errs = append(errs, checkEndpoint(a))
+	}
 	for i, m := range c.Metrics {
 		if !stats.IsMetric(m.Type) {
 			errs = append(errs, fmt.Errorf("metrics[%d].type %q: it must be one of %s (scripts are not run)", i, m.Type, strings.Join(stats.Metrics(), ", ")))
@@ -42,7 +45,7 @@ func CheckJob(c trials.JobConfig) error {
 
 // CheckTrial does the same for a single trial.
 func CheckTrial(c trials.TrialConfig) error {
-	errs := []error{CheckEnvironment(c.Environment), checkVerifier(c.Verifier), checkInstructions(c.ExtraInstructionPaths)}
+	errs := []error{CheckEnvironment(c.Environment), checkVerifier(c.Verifier), checkInstructions(c.ExtraInstructionPaths), checkEndpoint(c.Agent)}
 	if c.UserAgent != nil {
 		errs = append(errs, errors.New("user_agent: simulated users are not built"))
 	}

@@ -350,7 +350,7 @@ func TestCredentialsStayOnTheHost(t *testing.T) {
 		{trials.PhaseAgentExecution, true, nil, "credential_passed"},
 		{trials.PhaseVerifier, false, nil, "credential_passed"},
 	} {
-		out, _, notes := (&models{lookup: lookup, set: Settings{PassCredentials: c.pass}}).Guard(c.phase, env)
+		out, _, notes := (&models{lookup: lookup, set: Settings{PassCredentials: c.pass}}).Guard(c.phase, nil, env)
 		var gone []string
 		for name := range env {
 			if _, ok := out[name]; !ok {

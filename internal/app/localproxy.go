@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -53,19 +54,23 @@ const (
 
 // openLocal makes a proxy of the job's own. Its ledger outlives it, so that budgets
 // hold over a resume.
-func (a *App) openLocal(ctx context.Context, id string, log *slog.Logger, trialDir func(string) string) (proxy, error) {
+func (a *App) openLocal(ctx context.Context, who user, own ownEndpoints, log *slog.Logger) (proxy, error) {
 	if err := noCores(); err != nil {
 		return nil, err
 	}
-	dir := filepath.Join(a.authDir(), "jobs", jobKey(id))
+	dir := filepath.Join(a.authDir(), "jobs", jobKey(who.id))
 	audit, err := authproxy.OpenAuditLog(filepath.Join(dir, service.AuditFile), auditBytes, auditFiles)
 	if err != nil {
 		return nil, err
 	}
 	p, err := authproxy.New(authproxy.Options{
-		Load:    func() (authproxy.Config, error) { return a.jobConfig(id) },
-		Sources: authproxy.Sources{LookupEnv: a.opt.Lookup}, StateDir: dir, Log: log,
-		Audit: copies{audit, trialDir}, Transcripts: copies{audit, trialDir},
+		Load: func() (authproxy.Config, error) {
+			c, err := a.jobConfig(who.id)
+			maps.Copy(c.Upstreams, own.upstreams)
+			return c, err
+		},
+		Sources: authproxy.Sources{LookupEnv: own.over(a.opt.Lookup)}, StateDir: dir, Log: log,
+		Audit: copies{audit, who.trialDir}, Transcripts: copies{audit, who.trialDir},
 	})
 	if err != nil {
 		return nil, errors.Join(err, audit.Close())

@@ -41,8 +41,8 @@ type proxy interface {
 
 // upstream is one model API of the proxy.
 type upstream struct {
-	name, dialect string
-	keys          []string // variables of the host that hold its keys
+	name, dialect, base string
+	keys                []string // variables of the host that hold its keys
 }
 
 // models gives the trials of a job their way to models, and keeps the keys to
@@ -56,6 +56,9 @@ type models struct {
 	log       *slog.Logger
 	// stop ends the job whose budget is used up; nil where there is no job.
 	stop context.CancelCauseFunc
+	own  ownEndpoints
+	// notes are what users should know about the way to models.
+	notes []string
 
 	connect func() (proxy, error)
 	mu      sync.Mutex // guards what follows
@@ -104,7 +107,7 @@ func (m *models) close() error {
 // Grant implements runner.Credentials.
 func (m *models) Grant(ctx context.Context, w runner.Want) (*runner.Grant, error) {
 	ups, spec := m.spec(w)
-	_, model, _ := m.serving(w.Model)
+	_, model, _ := m.serves(w.Agent)
 	if len(ups) == 0 || m.set.PassCredentials {
 		return nil, nil
 	}
@@ -161,11 +164,15 @@ func (m *models) spec(w runner.Want) ([]agents.Upstream, authproxy.GrantSpec) {
 		}
 		ups[i].Keys = append(ups[i].Keys, key...)
 	}
-	if up, name, ok := m.serving(w.Model); ok {
+	if up, name, ok := m.serves(w.Agent); ok {
 		add(up.name)
-		if len(w.Replaced) == 0 { // the model that is measured, or a dated form of it
+		ups[0].Format = value(w.Agent.ModelAPIFormat)
+		if len(w.Replaced) == 0 && name != "" { // the model that is measured, or a dated form of it
 			s.Models = []string{name, name + "-2*"}
 		}
+	}
+	for _, e := range m.endpoints(w.Agent) {
+		add(m.own.names[e.endpoint])
 	}
 	for _, name := range slices.Sorted(maps.Keys(w.Replaced)) {
 		add(w.Replaced[name], name)
@@ -257,27 +264,45 @@ func dollars(n USD, unpriced int64) *float64 {
 	return &v
 }
 
-// newModels knows the upstreams of this host. job and id name who uses them.
-func (a *App) newModels(ctx context.Context, set Settings, job, id string, log *slog.Logger, trialDir func(string) string) *models {
-	m := &models{lookup: a.opt.Lookup, set: set, job: jobAccount(job, id), log: log}
+// user is who wants models: a job, or a trial without one.
+type user struct {
+	name, id string
+	agents   []trials.AgentConfig
+	trialDir func(trial string) string // of its trials
+}
+
+// newModels knows the upstreams of this host, and those that the user's agents bring.
+func (a *App) newModels(ctx context.Context, set Settings, who user, log *slog.Logger) *models {
+	m := &models{set: set, job: jobAccount(who.name, who.id), log: log, own: newOwnEndpoints()}
+	m.lookup = m.own.over(a.opt.Lookup)
 	if s, err := a.service(ctx, log); s != nil || err != nil {
 		m.join(ctx, s, err)
-		return m
+		if m.err != nil || m.servesAll(who.agents) {
+			return m
+		}
+		m.notes = append(m.notes, fmt.Sprintf("the auth proxy at %s does not know the endpoint of an agent: this job uses a proxy of its own, with limits and budgets of its own", s.Socket()))
+		s.Close()
+		m.upstreams = nil
 	}
 	c, err := ProxyConfig(a.Host, a.opt.Lookup)
 	m.err = err // of no concern to who wants no models
 	for _, name := range slices.Sorted(maps.Keys(c.Upstreams)) {
-		u := upstream{name: name, dialect: string(c.Upstreams[name].Dialect)}
-		for _, k := range c.Upstreams[name].Keys {
-			if variable, ok := strings.CutPrefix(string(k), "env:"); ok {
-				u.keys = append(u.keys, variable)
-			}
-		}
-		m.upstreams = append(m.upstreams, u)
+		m.upstreams = append(m.upstreams, upstreamOf(name, c.Upstreams[name]))
 	}
+	m.define(who.agents, c)
 	ctx = context.WithoutCancel(ctx) // the proxy is opened by whoever comes first, for all
-	m.connect = func() (proxy, error) { return a.openLocal(ctx, id, log, trialDir) }
+	m.connect = func() (proxy, error) { return a.openLocal(ctx, who, m.own, log) }
 	return m
+}
+
+func upstreamOf(name string, c authproxy.Upstream) upstream {
+	u := upstream{name: name, dialect: string(c.Dialect), base: c.BaseURL}
+	for _, k := range c.Keys {
+		if variable, ok := strings.CutPrefix(string(k), "env:"); ok {
+			u.keys = append(u.keys, variable)
+		}
+	}
+	return u
 }
 
 // join makes models use a service of this host, if it answers.
@@ -310,9 +335,13 @@ func (a *App) service(ctx context.Context, log *slog.Logger) (*serviceProxy, err
 // openModels opens the proxy at once where the plan wants models: what is wrong
 // with it is said before anything runs.
 func (j *Job) openModels(set Settings) error {
-	j.models = j.app.newModels(context.Background(), set, j.Plan.Config.JobName, j.Plan.ID, j.log, func(trial string) string {
-		return filepath.Join(j.Dir, trial)
-	})
+	j.models = j.app.newModels(context.Background(), set, user{
+		name: j.Plan.Config.JobName, id: j.Plan.ID, agents: j.Plan.Config.Agents,
+		trialDir: func(trial string) string { return filepath.Join(j.Dir, trial) },
+	}, j.log)
+	if j.models.own.err != nil {
+		return j.models.own.err
+	}
 	if j.models.needed(j.Plan) {
 		if _, err := j.models.proxy(); err != nil {
 			return err
@@ -326,6 +355,9 @@ func (j *Job) openModels(set Settings) error {
 		if note != "" {
 			j.note("no_upstream", note)
 		}
+	}
+	for _, note := range j.models.remarks(j.Plan.Config.Agents) {
+		j.note("endpoint", note)
 	}
 	return nil
 }

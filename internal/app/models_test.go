@@ -38,6 +38,7 @@ upstreams: {anthropic: {dialect: anthropic, base_url: "UPSTREAM", keys: ["env:AN
 type modelRig struct {
 	t    *testing.T
 	mock *mockllm.Server
+	url  string // of the mock
 	app  *App
 	cfg  trials.JobConfig
 	set  Settings
@@ -51,6 +52,7 @@ func newModelRig(t *testing.T, command, config string) *modelRig {
 		up.CloseClientConnections()
 		up.Close()
 	})
+	r.url = up.URL
 	if config == "" {
 		config = priced
 	}
@@ -89,26 +91,26 @@ func (r *modelRig) run() (Summary, *trials.Result, error) {
 	if rerr != nil || len(all) != 1 {
 		r.t.Fatalf("%d trials, %v", len(all), rerr)
 	}
-	r.canary(j.Dir)
-	r.canary(r.app.Dirs.State)
+	canary(r.t, j.Dir, realKey)
+	canary(r.t, r.app.Dirs.State, realKey)
 	return s, all[0].Result, errors.Join(err, plan.Close())
 }
 
-// canary looks for the key in everything below dir.
-func (r *modelRig) canary(dir string) {
-	r.t.Helper()
+// canary looks for a text in everything below dir.
+func canary(t *testing.T, dir, text string) {
+	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() {
 			return err
 		}
 		b, err := os.ReadFile(path)
-		if strings.Contains(string(b), realKey) {
-			r.t.Errorf("the key is in %s", path)
+		if strings.Contains(string(b), text) {
+			t.Errorf("%s is in %s", text, path)
 		}
 		return err
 	})
 	if err != nil {
-		r.t.Error(err)
+		t.Error(err)
 	}
 }
 
@@ -294,7 +296,9 @@ func TestDayBudgetCountsOtherJobs(t *testing.T) {
 	if _, res, err := r.run(); err != nil || !res.RewardValid {
 		t.Fatalf("%v %+v", err, res.ExceptionInfo)
 	}
-	other := r.app.newModels(t.Context(), Settings{}, "other", "7e0c1f0e-0000-4000-8000-000000000000", slog.New(slog.DiscardHandler), func(string) string { return t.TempDir() })
+	other := r.app.newModels(t.Context(), Settings{}, user{
+		name: "other", id: "7e0c1f0e-0000-4000-8000-000000000000", trialDir: func(string) string { return t.TempDir() },
+	}, slog.New(slog.DiscardHandler))
 	if _, err := other.proxy(); err == nil || !strings.Contains(err.Error(), "budgets.day") {
 		t.Errorf("got %v", err)
 	}
@@ -406,17 +410,18 @@ func TestGuardGoesByNameAndValue(t *testing.T) {
 	env := map[string]string{"ANTHROPIC_API_KEY": "x", "JUDGE": realKey, "GROQ_API_KEY": "gsk-groq-1", "PLAIN": "1", "OPENAI_API_KEY": ""}
 	m := &models{lookup: host, upstreams: []upstream{{name: "main", dialect: "anthropic", keys: []string{"ANTHROPIC_API_KEY"}}}}
 	for phase, wantGroq := range map[trials.Phase]bool{trials.PhaseAgentExecution: false, trials.PhaseVerifier: true} {
-		guarded, replaced, _ := m.Guard(phase, env)
+		guarded, replaced, _ := m.Guard(phase, nil, env)
 		_, groq := guarded["GROQ_API_KEY"]
 		if !maps.Equal(replaced, map[string]string{"ANTHROPIC_API_KEY": "main", "JUDGE": "main"}) || groq != wantGroq || guarded["PLAIN"] != "1" || guarded["JUDGE"] != "" {
 			t.Errorf("%s: %v, replaced %v", phase, guarded, replaced)
 		}
 	}
 	m.set.PassCredentials = true
-	if guarded, replaced, notes := m.Guard(trials.PhaseAgentExecution, env); !maps.Equal(guarded, env) || replaced != nil || len(notes) != 3 {
+	if guarded, replaced, notes := m.Guard(trials.PhaseAgentExecution, nil, env); !maps.Equal(guarded, env) || replaced != nil || len(notes) != 3 {
 		t.Errorf("%v %v %v", guarded, replaced, notes)
 	}
-	g, err := m.Grant(context.Background(), runner.Want{Model: "anthropic/claude"})
+	model := "anthropic/claude"
+	g, err := m.Grant(context.Background(), runner.Want{Agent: &trials.AgentConfig{ModelName: &model}})
 	if g != nil || err != nil {
 		t.Errorf("a grant beside the key: %v %v", g, err)
 	}

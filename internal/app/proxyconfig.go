@@ -20,15 +20,24 @@ import (
 type known struct {
 	name string   // of the upstream and of its dialect, and of the provider in model names
 	keys []string // variables of the host that hold its key
-	urls []string // variables of the host that may hold its base URL
+	urls []string // variables that may hold its base URL
+	// agentKeys are further variables that agents know, and people rather give to
+	// them than have in their shells.
+	agentKeys []string
 }
+
+// bearerKeys are variables whose key goes into the Authorization header.
+func bearerKeys() []string { return []string{"ANTHROPIC_AUTH_TOKEN"} }
 
 func knownProviders() []known {
 	return []known{
-		{name: "anthropic", keys: []string{"ANTHROPIC_API_KEY"}, urls: []string{"ANTHROPIC_BASE_URL", "ANTHROPIC_API_BASE"}},
-		{name: "openai", keys: []string{"OPENAI_API_KEY"}, urls: []string{"OPENAI_BASE_URL", "OPENAI_API_BASE"}},
-		{name: "gemini", keys: []string{"GEMINI_API_KEY", "GOOGLE_API_KEY"}, urls: []string{"GOOGLE_GEMINI_BASE_URL"}},
-		{name: "openrouter", keys: []string{"OPENROUTER_API_KEY"}, urls: []string{"OPENROUTER_BASE_URL"}},
+		{name: "anthropic", keys: []string{"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"}, urls: []string{"ANTHROPIC_BASE_URL", "ANTHROPIC_API_BASE"}},
+		{name: "openai", keys: []string{"OPENAI_API_KEY"}, urls: []string{"OPENAI_BASE_URL", "OPENAI_API_BASE"}, agentKeys: []string{"CODEX_API_KEY"}},
+		{
+			name: "gemini", keys: []string{"GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GENERATIVE_AI_API_KEY"},
+			urls: []string{"GOOGLE_GEMINI_BASE_URL", "GOOGLE_BASE_URL", "GEMINI_API_BASE"},
+		},
+		{name: "openrouter", keys: []string{"OPENROUTER_API_KEY"}, urls: []string{"OPENROUTER_BASE_URL", "OPENROUTER_API_BASE"}},
 	}
 }
 
@@ -56,8 +65,8 @@ func ProxyConfig(h configs.Host, lookup func(string) (string, bool)) (authproxy.
 		if _, taken := c.Upstreams[p.name]; taken || configured[p.name] {
 			continue
 		}
-		if key := firstSet(lookup, p.keys); key != "" {
-			c.Upstreams[p.name] = p.upstream(key, lookup)
+		if u, ok := p.upstream(lookup); ok {
+			c.Upstreams[p.name] = u
 		}
 	}
 	if err := errors.Join(errs...); err != nil {
@@ -114,15 +123,40 @@ func firstSet(lookup func(string) (string, bool), names []string) string {
 	return ""
 }
 
-// upstream is the provider as the environment describes it. A base URL of this
-// host or its network is what the user chose to have there.
-func (p known) upstream(key string, lookup func(string) (string, bool)) authproxy.Upstream {
-	u := authproxy.Upstream{Dialect: authproxy.Dialect(p.name), Keys: []authproxy.KeyRef{authproxy.KeyRef("env:" + key)}}
+// upstream is the provider as the environment describes it: with its key, or a server
+// of this host or its network, which may want none. Such a base URL is what the user
+// chose to have there.
+func (p known) upstream(lookup func(string) (string, bool)) (u authproxy.Upstream, ok bool) {
+	u.Dialect = authproxy.Dialect(p.name)
 	if name := firstSet(lookup, p.urls); name != "" {
-		u.BaseURL, _ = lookup(name)
-		u.Local = nearby(u.BaseURL)
+		base, _ := lookup(name)
+		u.BaseURL, u.Local = plainBase(p.name, base), nearby(base)
 	}
-	return u
+	switch key := firstSet(lookup, p.keys); {
+	case key != "":
+		u.Keys = []authproxy.KeyRef{authproxy.KeyRef("env:" + key)}
+		if slices.Contains(bearerKeys(), key) {
+			u.KeyIn = "bearer"
+		}
+	case u.Local:
+		u.KeyIn = "none"
+	default:
+		return u, false
+	}
+	return u, true
+}
+
+// plainBase is a base URL as an upstream has it: some clients of these two dialects
+// want the version in it.
+func plainBase(dialect, base string) string {
+	base = strings.TrimSuffix(base, "/")
+	switch dialect {
+	case "anthropic":
+		return strings.TrimSuffix(base, "/v1")
+	case "gemini":
+		return strings.TrimSuffix(strings.TrimSuffix(base, "/v1beta"), "/v1")
+	}
+	return base
 }
 
 func nearby(base string) bool {

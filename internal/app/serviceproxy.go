@@ -104,7 +104,7 @@ func carry(a, b net.Conn) {
 func upstreamsOf(s authproxy.Status) []upstream {
 	var out []upstream
 	for _, u := range s.Upstreams {
-		one := upstream{name: u.Name, dialect: u.Dialect}
+		one := upstream{name: u.Name, dialect: u.Dialect, base: u.Base}
 		for _, k := range u.Keys {
 			if variable, ok := strings.CutPrefix(k.Ref, "env:"); ok {
 				one.keys = append(one.keys, variable)

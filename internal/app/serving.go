@@ -11,6 +11,24 @@ import (
 	"harborgate/trials"
 )
 
+// serves is the upstream of an agent's model, and its name for the model: an endpoint
+// of the agent's own, or one that serves the model. No agent has none.
+func (m *models) serves(a *trials.AgentConfig) (up upstream, name string, ok bool) {
+	if a == nil {
+		return upstream{}, "", false
+	}
+	for _, e := range m.endpoints(a) {
+		if e.main {
+			return m.named(m.own.names[e.endpoint]), m.endpointModel(a), true
+		}
+	}
+	return m.serving(value(a.ModelName))
+}
+
+func (m *models) named(name string) upstream {
+	return m.upstreams[slices.IndexFunc(m.upstreams, func(u upstream) bool { return u.name == name })]
+}
+
 // serving is the upstream of a model as agents name it, and the upstream's own name
 // for the model.
 func (m *models) serving(model string) (up upstream, name string, ok bool) {
@@ -77,13 +95,12 @@ func family(model string) string {
 func (m *models) suits(a trials.AgentConfig) (note string, err error) {
 	kind, _ := agents.Find(a.AgentName()) // an unknown one is refused elsewhere
 	model := value(a.ModelName)
-	needs := len(kind.Dialects) > 0
 	switch {
-	case !kind.Thinks || model == "":
+	case !kind.Thinks:
 		return "", nil
-	case m.set.PassCredentials && needs:
-		return "", fmt.Errorf("agent %s gets at models by the auth proxy alone: leave out --pass-credentials", kind.Name)
 	case m.set.PassCredentials:
+		return "", passes(kind, a)
+	case model == "" || m.hasOwn(&a):
 		return "", nil
 	}
 	ups, _ := m.candidates(model)
@@ -98,11 +115,35 @@ func (m *models) suits(a trials.AgentConfig) (note string, err error) {
 		}
 		return "", fmt.Errorf("model %s is served by several upstreams, %s: name one of them instead of the provider, like %s/…", model, strings.Join(names, ", "), names[0])
 	}
-	if needs && !slices.Contains(kind.Dialects, up.dialect) {
+	if len(kind.Dialects) > 0 && !slices.Contains(kind.Dialects, up.dialect) {
 		return "", fmt.Errorf("agent %s speaks %s, and upstream %s, which serves %s, speaks %s: choose another model or agent",
 			kind.Name, strings.Join(kind.Dialects, ", "), up.name, model, up.dialect)
 	}
-	return "", nil
+	return "", inFormat(kind, a, up)
+}
+
+// passes says why an agent cannot have keys of the host themselves.
+func passes(kind agents.Kind, a trials.AgentConfig) error {
+	switch {
+	case len(kind.Dialects) > 0 && a.ModelName != nil:
+		return fmt.Errorf("agent %s gets at models by the auth proxy alone: leave out --pass-credentials", kind.Name)
+	case a.BaseURL != nil || a.ModelAPIKeyName != nil || a.ModelAPIFormat != nil:
+		return errors.New("--base-url, --api-key-name and --api-format are settings of the auth proxy: leave out --pass-credentials, or give the agent variables with --ae")
+	}
+	return nil
+}
+
+// inFormat refuses a format that the upstream of an agent's model does not have.
+func inFormat(kind agents.Kind, a trials.AgentConfig, up upstream) error {
+	f := value(a.ModelAPIFormat)
+	if f == "" {
+		return nil
+	}
+	d, err := formatDialect(kind, f)
+	if err == nil && d != up.dialect {
+		err = fmt.Errorf("--api-format %s: upstream %s, which serves %s, speaks %s: leave it out, or give the endpoint with --base-url", f, up.name, value(a.ModelName), up.dialect)
+	}
+	return err
 }
 
 // unserved is what to say of a model that no upstream serves.

@@ -62,8 +62,16 @@ func (a *App) RunTrial(ctx context.Context, cfg trials.TrialConfig, p providers.
 	if try.Source, err = t.source(); err != nil {
 		return nil, fmt.Errorf("trial %s: %w", cfg.TrialName, err)
 	}
-	m := a.newModels(ctx, set, cfg.TrialName, try.ID, a.log, func(string) string { return files.Dir })
+	m := a.newModels(ctx, set, user{
+		name: cfg.TrialName, id: try.ID, agents: []trials.AgentConfig{cfg.Agent}, trialDir: func(string) string { return files.Dir },
+	}, a.log)
 	defer func() { err = errors.Join(err, m.close()) }()
+	if m.own.err != nil {
+		return nil, m.own.err
+	}
+	for _, note := range m.remarks([]trials.AgentConfig{cfg.Agent}) {
+		a.log.Warn("endpoint", "note", note)
+	}
 	r := a.newRunner(p, runner.NewImages(p, store, a.owner.Host), log, m, a.log, nil)
 	defer r.Wait()
 	return r.Run(ctx, try), nil

@@ -154,18 +154,18 @@ func (x *run) readEnvironment() error {
 	all := resolve(task.Environment.Env, "task.toml [environment.env]")
 	job := resolve(cfg.Environment.Env, "environment.env")
 	merged := mergeEnv(all, job)
-	merged = x.guard(trials.PhaseAgentExecution, merged)
+	merged = x.guard(trials.PhaseAgentExecution, nil, merged)
 	if r := x.env.replaced[trials.PhaseAgentExecution]; r != nil { // all commands have the sandbox's environment
 		x.env.replaced[trials.PhaseVerifier] = maps.Clone(r)
 	}
 	x.env.public, x.env.secret = split(merged, task.Environment.Env, cfg.Environment.Env)
-	x.env.verifier = x.guard(trials.PhaseVerifier,
+	x.env.verifier = x.guard(trials.PhaseVerifier, nil,
 		mergeEnv(resolve(task.Verifier.Env, "task.toml [verifier.env]"), resolve(cfg.Verifier.Env, "verifier.env")))
 	if x.t.Source == nil {
-		x.env.agent = x.guard(trials.PhaseAgentExecution, resolve(cfg.Agent.Env, "agent env"))
+		x.env.agent = x.guard(trials.PhaseAgentExecution, &cfg.Agent, resolve(cfg.Agent.Env, "agent env"))
 	}
 	if x.t.Source == nil && cfg.Agent.AgentName() == "oracle" {
-		x.env.solution = x.guard(trials.PhaseAgentExecution, resolve(task.Solution.Env, "task.toml [solution.env]"))
+		x.env.solution = x.guard(trials.PhaseAgentExecution, nil, resolve(task.Solution.Env, "task.toml [solution.env]"))
 	}
 	x.secrets = redact.New(secrets...)
 	x.t.Sink.Hide(secrets...)
@@ -185,11 +185,11 @@ func secretsOf(source, resolved map[string]string) []string {
 	return out
 }
 
-func (x *run) guard(p trials.Phase, env map[string]string) map[string]string {
+func (x *run) guard(p trials.Phase, agent *trials.AgentConfig, env map[string]string) map[string]string {
 	if x.r.opt.Credentials == nil {
 		return env
 	}
-	out, replaced, notes := x.r.opt.Credentials.Guard(p, env)
+	out, replaced, notes := x.r.opt.Credentials.Guard(p, agent, env)
 	for _, n := range notes {
 		x.note(n.Code, n.Message)
 	}

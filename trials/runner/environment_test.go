@@ -68,7 +68,7 @@ func TestSecretsAreNeverInASpec(t *testing.T) {
 // guard withholds one variable from agents.
 type guard struct{}
 
-func (guard) Guard(p trials.Phase, env map[string]string) (guarded, replaced map[string]string, notes []trials.Note) {
+func (guard) Guard(p trials.Phase, _ *trials.AgentConfig, env map[string]string) (guarded, replaced map[string]string, notes []trials.Note) {
 	if _, ok := env["MODEL"]; !ok || p == trials.PhaseVerifier {
 		return env, nil, nil
 	}

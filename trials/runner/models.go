@@ -40,8 +40,8 @@ func (x *run) withModels(ctx context.Context, p trials.Phase, s providers.Sandbo
 
 func (x *run) want(ctx context.Context, p trials.Phase) Want {
 	w := Want{Trial: x.t.Config.TrialName, Try: x.t.Number, Phase: p, Replaced: x.env.replaced[p]}
-	if m := x.t.Config.Agent.ModelName; m != nil && p == trials.PhaseAgentExecution && agents.Thinks(x.t.Config.Agent) {
-		w.Model = *m
+	if p == trials.PhaseAgentExecution && agents.Thinks(x.t.Config.Agent) {
+		w.Agent = &x.t.Config.Agent
 	}
 	var ok bool
 	if w.Until, ok = ctx.Deadline(); !ok {

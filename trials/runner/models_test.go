@@ -59,7 +59,7 @@ func TestPhasesHaveTheirOwnWayToModels(t *testing.T) {
 	r, g := grantingRig(t, askProxy, askProxy+"; echo 1 > /logs/verifier/reward.txt")
 	res := r.run(t.Context())
 	want(t, res, "1.0", "")
-	if len(g.wants) != 2 || g.wants[0].Model != "openai/m" || g.wants[1].Model != "" || len(g.ended) != 2 {
+	if len(g.wants) != 2 || g.wants[0].Agent == nil || *g.wants[0].Agent.ModelName != "openai/m" || g.wants[1].Agent != nil || len(g.ended) != 2 {
 		t.Errorf("wanted %+v, ended %v", g.wants, g.ended)
 	}
 	if left := time.Until(g.wants[0].Until); left <= 0 || left > time.Minute {

@@ -64,8 +64,9 @@ type Events interface {
 type Credentials interface {
 	// Guard returns env without model credentials. In the place of those that
 	// replaced names, by upstream, the phase gets a grant's token. notes say what
-	// was replaced, withheld or passed. phase is that of the commands which get env.
-	Guard(phase trials.Phase, env map[string]string) (guarded, replaced map[string]string, notes []trials.Note)
+	// was replaced, withheld or passed. phase is that of the commands which get env;
+	// agent is whose own environment it is, nil for any other.
+	Guard(phase trials.Phase, agent *trials.AgentConfig, env map[string]string) (guarded, replaced map[string]string, notes []trials.Note)
 	// Grant opens a way to models for a phase that is about to begin; nil when it
 	// needs none. An error means that it needs one that cannot be had.
 	Grant(ctx context.Context, w Want) (*Grant, error)
@@ -76,9 +77,9 @@ type Want struct {
 	Trial    string
 	Try      int
 	Phase    trials.Phase
-	Model    string            // of the agent, as it was asked for; "" is none
-	Replaced map[string]string // upstreams by variables whose credential they stand for
-	Until    time.Time         // the phase's end at the latest
+	Agent    *trials.AgentConfig // that works with models in this phase; nil is none
+	Replaced map[string]string   // upstreams by variables whose credential they stand for
+	Until    time.Time           // the phase's end at the latest
 }
 
 // Grant is a phase's way to models.
