@@ -25,6 +25,7 @@ import (
 //	POST   /v1/grants          mint: a GrantSpec in, {"id","token"} out
 //	GET    /v1/grants/{id}     one grant
 //	DELETE /v1/grants/{id}     revoke: its totals out
+//	GET    /v1/upstreams/{name}/models  what the upstream says that it has
 //	POST   /v1/reload          204, or what is wrong
 //	POST   /v1/drain           204 once nothing is being answered; ?timeout=25s
 func (p *Proxy) Admin() http.Handler {
@@ -39,6 +40,7 @@ func (p *Proxy) Admin() http.Handler {
 		t, ok := p.Revoke(r.PathValue("id"))
 		replyIf(w, t, ok)
 	})
+	mux.HandleFunc("GET /v1/upstreams/{name}/models", p.adminModels)
 	mux.HandleFunc("POST /v1/reload", func(w http.ResponseWriter, r *http.Request) { replyTo(w, p.Reload(r.Context())) })
 	mux.HandleFunc("POST /v1/drain", p.adminDrain)
 	return p.logged(mux)

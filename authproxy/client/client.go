@@ -70,6 +70,11 @@ func (c *Client) Revoke(ctx context.Context, id string) (authproxy.Totals, error
 	return call[authproxy.Totals](ctx, c, http.MethodDelete, "/v1/grants/"+url.PathEscape(id), nil)
 }
 
+// Models asks an upstream, through the service, which models it has.
+func (c *Client) Models(ctx context.Context, upstream string) ([]authproxy.Model, error) {
+	return call[[]authproxy.Model](ctx, c, http.MethodGet, "/v1/upstreams/"+url.PathEscape(upstream)+"/models", nil)
+}
+
 // Usage adds up the audit log of the service.
 func (c *Client) Usage(ctx context.Context, by usage.By, f usage.Filter) (usage.Report, error) {
 	q := url.Values{"by": {string(by)}, "job": {f.Job}}

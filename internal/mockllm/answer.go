@@ -105,6 +105,8 @@ func (a *answer) refuse(w http.ResponseWriter) bool {
 	case a.req.Method == http.MethodHead:
 		w.WriteHeader(http.StatusOK)
 		return true
+	case strings.HasSuffix(a.req.Path, "/v1beta/models"):
+		return writeJSON(w, http.StatusOK, map[string]any{"models": []any{map[string]any{"name": "models/mock"}}})
 	case strings.HasSuffix(a.req.Path, "/models"):
 		return writeJSON(w, http.StatusOK, map[string]any{"object": "list", "data": []any{map[string]any{"id": "mock"}}})
 	case strings.HasSuffix(a.req.Path, "count_tokens"), strings.HasSuffix(a.req.Path, "input_tokens"):
