@@ -44,7 +44,7 @@ const (
 // failure that they see.
 func (x *exchange) forward() error {
 	x.show()
-	for left := x.up.conf.Attempts; ; {
+	for left := x.grant.attempts(x.up.conf.Attempts); ; {
 		k, err := x.pick()
 		if err != nil {
 			return err

@@ -83,6 +83,8 @@ type Totals struct {
 	// Partial says that the proxy was killed meanwhile: Cost and Requests are what the
 	// ledger knows, open requests in full, and the rest is of before.
 	Partial bool `json:"partial,omitempty"`
+	// Gone says that somebody else had ended the grant before.
+	Gone bool `json:"gone,omitempty"`
 	// Last is how the latest request ended that a provider would be paid for.
 	Last Ending `json:"last"`
 }
@@ -115,6 +117,7 @@ type grant struct {
 
 	mu      sync.Mutex
 	running int
+	failing bool          // the latest request ended with its upstream's failure
 	idle    chan struct{} // closed when nothing runs any more; nil unless somebody waits
 	totals  Totals
 }
@@ -195,6 +198,7 @@ func (g *grant) count(r *Record) {
 	t.Requests++
 	t.Waited += r.waited
 	if r.billed {
+		g.failing = r.Refused == wire.Down || r.Refused == "" && r.Status >= 500
 		t.Last = Ending{Status: r.Status, Refused: r.Refused, Why: r.Why, Budget: r.Budget, End: r.End}
 	}
 	if r.Refused != "" {
@@ -220,6 +224,17 @@ func (g *grant) count(r *Record) {
 	if r.billed && r.Status < 400 && r.End == Complete {
 		t.Answered++
 	}
+}
+
+// attempts is how often a request may be tried: when the latest one, with all its
+// tries, came to nothing, its client is already asking again by itself.
+func (g *grant) attempts(most int) int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.failing {
+		return 1
+	}
+	return most
 }
 
 func (t *Totals) byModel(r *Record) {

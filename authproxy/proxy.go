@@ -58,6 +58,7 @@ type Proxy struct {
 	cancel context.CancelFunc
 	table  atomic.Pointer[table]
 	grants *grants
+	ended  *lru.Cache[string, *grant] // the latest that were revoked
 	ledger *ledger.Ledger
 	owners *lru.Cache[string, string] // which trial a response belongs to
 	bodies *bodies
@@ -83,6 +84,9 @@ type Proxy struct {
 // remembered is how many responses have a known owner.
 const remembered = 100_000
 
+// keptEnded is of how many revoked grants is known what came of them.
+const keptEnded = 1024
+
 // New returns a proxy that is not ready: see Reload. Close it.
 func New(o Options) (*Proxy, error) {
 	o.Bodies = cmp.Or(o.Bodies, 256<<20)
@@ -104,6 +108,7 @@ func New(o Options) (*Proxy, error) {
 		opts:  o, grants: newGrants(), ledger: ledger.New(), owners: owners,
 		bodies: newBodies(o.Bodies), live: map[*exchange]struct{}{}, steps: path(),
 	}
+	p.ended, _ = lru.New[string, *grant](keptEnded) // a size above zero does not fail
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	if o.StateDir != "" {
 		if err := p.restore(); err != nil {
@@ -136,13 +141,21 @@ func (p *Proxy) Mint(s GrantSpec) (token, id string, err error) {
 	return token, g.id, nil
 }
 
-// Revoke ends a grant at once, its open streams too, and returns what came of it.
-// It reports false for an id that is none.
+// Revoke ends a grant at once, its open streams too, and returns what came of it. Of
+// one that somebody else has ended, it still knows for a while. It reports false for
+// an id that is none.
 func (p *Proxy) Revoke(id string) (Totals, bool) {
 	g := p.grants.remove(id)
 	if g == nil {
-		return Totals{}, false
+		ended, ok := p.ended.Get(id)
+		if !ok {
+			return Totals{}, false
+		}
+		t := ended.status().Totals
+		t.Gone = true
+		return t, true
 	}
+	p.ended.Add(id, g)
 	g.cut()
 	if err := p.saveGrants(); err != nil {
 		p.opts.Log.Error("grants cannot be written", "error", err.Error())

@@ -401,7 +401,10 @@ func TestAttack28Row15Administration(t *testing.T) {
 	if status := call("DELETE", "/v1/grants/"+m.ID, "", &totals); status != 200 || totals.Usage.Output != 42 {
 		t.Errorf("%d %+v", status, totals)
 	}
-	if status := call("DELETE", "/v1/grants/"+m.ID, "", nil); status != 404 {
+	if status := call("DELETE", "/v1/grants/"+m.ID, "", &totals); status != 200 || !totals.Gone {
+		t.Errorf("%d %+v", status, totals)
+	}
+	if status := call("DELETE", "/v1/grants/none", "", nil); status != 404 {
 		t.Error(status)
 	}
 	if status := call("POST", "/v1/reload", "", nil); status != 204 {
@@ -606,6 +609,30 @@ func TestTotalsOfARevokedGrantHoldWhatWasCut(t *testing.T) {
 	if !ok || totals.Requests != 1 || totals.Guessed != 1 || totals.Last.End != Revoked || totals.Models["m"].Requests != 1 {
 		t.Errorf("%+v", totals)
 	}
+	again, ok := r.proxy.Revoke(r.grant)
+	if !ok || !again.Gone || totals.Gone || again.Requests != 1 || again.Cost != totals.Cost {
+		t.Errorf("who comes second learns %+v", again)
+	}
+}
+
+// An upstream that fails for ever is not asked three times for each of thirty repeats.
+func TestUpstreamThatFailsIsAskedOnceForEachRepeat(t *testing.T) {
+	t.Parallel()
+	r := start(t)
+	f := formats(false)[0]
+	ask := func(want, tries int) {
+		t.Helper()
+		was := len(r.mock.Requests())
+		if resp := r.post(f.path, f.body); resp.status != want || len(r.mock.Requests())-was != tries {
+			t.Errorf("status %d after %d tries, want %d after %d", resp.status, len(r.mock.Requests())-was, want, tries)
+		}
+	}
+	fails := mockllm.Step{Status: 500}
+	r.mock.Script(fails, fails, fails, fails, mockllm.Step{}, fails, mockllm.Step{})
+	ask(500, 3)
+	ask(500, 1)
+	ask(200, 1)
+	ask(200, 2)
 }
 
 func TestHolderKnowsKeysByTheirValue(t *testing.T) {

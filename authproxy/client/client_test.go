@@ -126,7 +126,10 @@ func TestGrantsFromMintToRevoke(t *testing.T) {
 		t.Errorf("a revoked token was answered with %d", status)
 	}
 	var refused *client.RefusedError
-	if _, err := c.Revoke(t.Context(), m.ID); !errors.As(err, &refused) || refused.Status != http.StatusNotFound {
+	if totals, err = c.Revoke(t.Context(), m.ID); err != nil || !totals.Gone {
+		t.Errorf("%+v %v", totals, err)
+	}
+	if _, err := c.Revoke(t.Context(), "none"); !errors.As(err, &refused) || refused.Status != http.StatusNotFound {
 		t.Errorf("%v", err)
 	}
 }

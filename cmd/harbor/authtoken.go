@@ -167,6 +167,10 @@ func revokeToken(c *cobra.Command, e *env, p *client.Client, id string) error {
 	if e.json {
 		return printJSON(e, t)
 	}
-	_, err = fmt.Fprintf(e.out, "revoked %s: %s, %s, %s USD\n", id, plural(int(t.Requests), "request"), plural(int(t.Usage.Tokens()), "token"), t.Cost)
+	what := "revoked"
+	if t.Gone {
+		what = "already revoked"
+	}
+	_, err = fmt.Fprintf(e.out, "%s %s: %s, %s, %s USD\n", what, id, plural(int(t.Requests), "request"), plural(int(t.Usage.Tokens()), "token"), t.Cost)
 	return err
 }

@@ -201,6 +201,8 @@ func (m *models) failure(p trials.Phase, t authproxy.Totals) *trials.Failure {
 	last := t.Last
 	unreached := func(why string) *trials.Failure { return trials.NewFailure(p, trials.CauseModels, "", why) }
 	switch {
+	case t.Gone:
+		return unreached("its token was revoked while it was at work")
 	case last.Budget != "":
 		return m.overBudget(p, last)
 	case last.Refused == authproxy.KeyRefused:
