@@ -1,6 +1,7 @@
 package agents
 
 import (
+	"bytes"
 	"encoding/json"
 
 	"harborgate/agents/atif"
@@ -56,11 +57,17 @@ func codexCall(raw json.RawMessage) (asked json.RawMessage, came string) {
 		}
 		delete(fields, name)
 	}
-	for _, name := range []string{"id", "type", "status"} {
+	if code := string(fields["exit_code"]); code != "" && code != "0" && code != "null" {
+		came = joined(came, "[exit_code] "+code)
+	}
+	for _, name := range []string{"id", "type", "status", "exit_code"} {
 		delete(fields, name)
 	}
-	asked, _ = json.Marshal(fields) // of raw JSON it cannot fail
-	return asked, came
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(fields) // of raw JSON it cannot fail
+	return bytes.TrimSpace(b.Bytes()), came
 }
 
 func textOrJSON(raw json.RawMessage) string {

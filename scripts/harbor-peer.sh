@@ -57,6 +57,17 @@ peer harbor job regrade jobs/separate -p tasks/hello-separate --job-name regrade
   { cat "$work/log" >&2; die "Harbor does not grade a job of ours again"; }
 grep -q 'mean reward 1.000' "$work/log" || { cat "$work/log" >&2; die "Harbor grades a job of ours differently"; }
 
+say "trajectories"
+XDG_CACHE_HOME=$PWD/.tools/cache scripts/demo-agents.sh "$work/jobs/agents" >"$work/log" 2>&1 || { cat "$work/log" >&2; die "the demo of agents does not run"; }
+peer python3 -c '
+import glob
+from harbor.models.trajectories import Trajectory
+found = glob.glob("jobs/agents*/*/agent/trajectory.json")
+assert len(found) == 2, found
+for path in found:
+    assert len(Trajectory.model_validate_json(open(path).read()).steps) > 2, path
+' >"$work/log" 2>&1 || { cat "$work/log" >&2; die "Harbor does not read our trajectories"; }
+
 say "harbor view"
 docker exec -d "$name" harbor view jobs --no-build --port 8391
 peer python3 - <<'END'
@@ -78,7 +89,7 @@ def get(path, patience=0):
             time.sleep(0.2)
 
 get("", patience=120)
-for job in ("ours", "separate", "regraded"):
+for job in ("ours", "separate", "regraded", "agents-claude-code", "agents-codex"):
     for part in ("", "/config", "/tasks", "/chart-trials", "/analysis"):
         get(f"/{job}{part}")
     items = json.loads(get(f"/{job}/trials"))["items"]
