@@ -25,6 +25,7 @@ import (
 //	POST   /v1/grants          mint: a GrantSpec in, {"id","token"} out
 //	GET    /v1/grants/{id}     one grant
 //	DELETE /v1/grants/{id}     revoke: its totals out
+//	POST   /v1/grants/{id}/connect  upgrades to a connection of the data plane, from the grant's source
 //	GET    /v1/upstreams/{name}/models  what the upstream says that it has
 //	POST   /v1/reload          204, or what is wrong
 //	POST   /v1/drain           204 once nothing is being answered; ?timeout=25s
@@ -40,13 +41,15 @@ func (p *Proxy) Admin() http.Handler {
 		t, ok := p.Revoke(r.PathValue("id"))
 		replyIf(w, t, ok)
 	})
+	mux.HandleFunc("POST /v1/grants/{id}/connect", p.adminConnect)
 	mux.HandleFunc("GET /v1/upstreams/{name}/models", p.adminModels)
 	mux.HandleFunc("POST /v1/reload", func(w http.ResponseWriter, r *http.Request) { replyTo(w, p.Reload(r.Context())) })
 	mux.HandleFunc("POST /v1/drain", p.adminDrain)
 	return p.logged(mux)
 }
 
-// logged writes down who administers. Whoever only looks does so all the time.
+// logged writes down who administers. Whoever only looks, or carries connections, does
+// so all the time.
 func (p *Proxy) logged(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		peer, _ := r.Context().Value(peerKey{}).(*unix.Ucred)
@@ -54,7 +57,7 @@ func (p *Proxy) logged(next http.Handler) http.Handler {
 			peer = &unix.Ucred{}
 		}
 		level := slog.LevelInfo
-		if r.Method == http.MethodGet {
+		if r.Method == http.MethodGet || r.Header.Get("Upgrade") != "" {
 			level = slog.LevelDebug
 		}
 		p.opts.Log.Log(r.Context(), level, "administered", "method", r.Method, "path", r.URL.Path, "pid", peer.Pid, "uid", peer.Uid, "gid", peer.Gid)

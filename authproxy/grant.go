@@ -26,8 +26,9 @@ type GrantSpec struct {
 	Upstreams []string  `json:"upstreams"`        // by name; at least one
 	Models    []string  `json:"models,omitempty"` // as in Upstream; none is all that the upstreams allow
 	Expires   time.Time `json:"expires"`          // at most 30 days ahead
-	// Source is where connections must come from: what Proxy.Handle was given, or
-	// the address of a TCP peer. Empty is anywhere.
+	// Source is where connections must come from: what Proxy.Handle was given, the
+	// address of a TCP peer, or any name, for a grant that is reached by connections of
+	// its own (see Proxy.Admin). Empty is anywhere.
 	Source     string `json:"source,omitempty"`
 	Concurrent int    `json:"concurrent,omitempty"` // requests at once; 0 is no limit
 	Bodies     bool   `json:"bodies,omitempty"`     // what is said is kept, see Options.Transcripts

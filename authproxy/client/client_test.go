@@ -3,7 +3,6 @@ package client_test
 import (
 	"context"
 	"errors"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -87,22 +86,7 @@ func listen(t *testing.T, network, address string) net.Listener {
 // ask sends one request over a connection of the client's and returns its status.
 func ask(t *testing.T, c *client.Client, token string) int {
 	t.Helper()
-	tr := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return c.Dial(ctx) }, DisableKeepAlives: true}
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://proxy/anthropic/v1/messages",
-		strings.NewReader(`{"model":"m","max_tokens":5,"messages":[{"role":"user","content":"hi"}]}`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Header.Set("X-Api-Key", token)
-	resp, err := tr.RoundTrip(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	if _, err := io.Copy(io.Discard, resp.Body); err != nil {
-		t.Fatal(err)
-	}
-	return resp.StatusCode
+	return over(t, c.Dial, token)
 }
 
 func TestGrantsFromMintToRevoke(t *testing.T) {

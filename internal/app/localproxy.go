@@ -42,9 +42,9 @@ func (l ownProxy) spent(_ context.Context, account string) (USD, error) {
 	return l.Status().Accounts[account].Spent.Money, nil
 }
 
-func (l ownProxy) handle(source string) func(net.Conn) { return l.Handle(source) }
-func (l ownProxy) holder(value string) string          { return l.Holder(value) }
-func (l ownProxy) close() error                        { return errors.Join(l.Close(), l.audit.Close()) }
+func (l ownProxy) handle(_, source string) func(net.Conn) { return l.Handle(source) }
+func (l ownProxy) holder(value string) string             { return l.Holder(value) }
+func (l ownProxy) close() error                           { return errors.Join(l.Close(), l.audit.Close()) }
 
 // Sizes of the audit of a job's own proxy.
 const (

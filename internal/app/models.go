@@ -26,11 +26,11 @@ type USD = authproxy.NanoUSD
 type proxy interface {
 	mint(ctx context.Context, s authproxy.GrantSpec) (token, id string, err error)
 	revoke(ctx context.Context, id string) (authproxy.Totals, error)
-	// handle answers connections of a grant that was minted for source.
-	handle(source string) func(net.Conn)
-	// trouble is why the latest connection for source did not reach the proxy; nil
+	// handle answers connections of the grant id, which was minted for source.
+	handle(id, source string) func(net.Conn)
+	// trouble is why the latest connection of a grant did not reach the proxy; nil
 	// when it did.
-	trouble(source string) error
+	trouble(id string) error
 	// spent is what an account of the ledger has come to, of this and earlier
 	// processes.
 	spent(ctx context.Context, account string) (USD, error)
@@ -120,7 +120,7 @@ func (m *models) Grant(ctx context.Context, w runner.Want) (*runner.Grant, error
 		return nil, err
 	}
 	return &runner.Grant{
-		Handle: p.handle(spec.Source),
+		Handle: p.handle(id, spec.Source),
 		Access: func(url string) agents.Access {
 			return agents.Access{URL: url, Token: token, Model: model, Upstreams: ups}
 		},
@@ -132,7 +132,7 @@ func (m *models) Grant(ctx context.Context, w runner.Want) (*runner.Grant, error
 				m.log.Warn("a grant could not be revoked, it ends by itself", "grant", id, "error", err)
 				return trials.Metered{Grant: id}, trials.NewFailure(w.Phase, trials.CauseModels, "", "what it used is not known: "+err.Error())
 			}
-			if err := p.trouble(spec.Source); err != nil {
+			if err := p.trouble(id); err != nil {
 				return metered(id, totals), trials.NewFailure(w.Phase, trials.CauseModels, "", err.Error())
 			}
 			return metered(id, totals), m.failure(w.Phase, totals)

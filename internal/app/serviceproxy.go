@@ -14,17 +14,16 @@ import (
 )
 
 // serviceProxy is a proxy that runs as a service of this host, for all jobs: the
-// connections of sandboxes are carried to its listener.
+// connections of sandboxes are carried to it, each for the grant of its sandbox.
 type serviceProxy struct {
 	*client.Client
 	log *slog.Logger
 
 	mu     sync.Mutex
-	failed map[string]error // by source, of those whose latest connection did not get there
+	failed map[string]error // by grant, of those whose latest connection did not get there
 }
 
 func (s *serviceProxy) mint(ctx context.Context, g authproxy.GrantSpec) (token, id string, err error) {
-	g.Source = "" // what the service sees is this process
 	m, err := s.Mint(ctx, g)
 	return m.Token, m.ID, err
 }
@@ -44,13 +43,13 @@ func (s *serviceProxy) close() error {
 // dialLimit is how long a connection may take to reach the service.
 const dialLimit = 10 * time.Second
 
-func (s *serviceProxy) handle(source string) func(net.Conn) {
+func (s *serviceProxy) handle(id, _ string) func(net.Conn) {
 	return func(inside net.Conn) {
 		defer inside.Close()
 		ctx, cancel := context.WithTimeout(context.Background(), dialLimit)
-		service, err := s.Dial(ctx)
+		service, err := s.Connect(ctx, id)
 		cancel()
-		s.reached(source, err)
+		s.reached(id, err)
 		if err != nil {
 			s.log.Warn("a connection of a sandbox did not reach the auth proxy", "error", err)
 			return
@@ -60,21 +59,21 @@ func (s *serviceProxy) handle(source string) func(net.Conn) {
 	}
 }
 
-func (s *serviceProxy) reached(source string, err error) {
+func (s *serviceProxy) reached(id string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err == nil {
-		delete(s.failed, source)
+		delete(s.failed, id)
 		return
 	}
-	s.failed[source] = err
+	s.failed[id] = err
 }
 
-func (s *serviceProxy) trouble(source string) error {
+func (s *serviceProxy) trouble(id string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	err := s.failed[source]
-	delete(s.failed, source)
+	err := s.failed[id]
+	delete(s.failed, id)
 	return err
 }
 

@@ -4,14 +4,18 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net"
+	"net/http"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"harborgate/authproxy"
 	"harborgate/authproxy/service"
 	"harborgate/configs"
 	"harborgate/trials"
+	"harborgate/trials/runner"
 )
 
 // serve runs an auth proxy as a service for the rig's mock; the job's own process
@@ -98,5 +102,71 @@ func TestAuthSettings(t *testing.T) {
 	h := configured(t, "auth: {socket: here.sock}\n")
 	if _, err := ReadAuthSettings(h, dirs, variables(nil)); err == nil || !strings.Contains(err.Error(), "auth.socket") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// The connections of a sandbox are those of its trial: its token is worth nothing on
+// the service's listener, and on the connections of another trial.
+func TestAttack13TokensOfTrialsAtTheService(t *testing.T) {
+	t.Parallel()
+	r := newModelRig(t, askLine, "")
+	r.serve()
+	agent := &r.cfg.Agents[0]
+	m := r.app.newModels(t.Context(), Settings{}, user{name: "job", id: "id", agents: r.cfg.Agents}, slog.New(slog.DiscardHandler))
+	t.Cleanup(func() { _ = m.close() })
+	grant := func(trial string) *runner.Grant {
+		g, err := m.Grant(t.Context(), runner.Want{Trial: trial, Try: 1, Phase: trials.PhaseAgentExecution, Agent: agent, Until: time.Now().Add(time.Hour)})
+		if err != nil || g == nil {
+			t.Fatalf("%v %v", g, err)
+		}
+		return g
+	}
+	mine, theirs := grant("a"), grant("b")
+	token := mine.Access("http://proxy").Token
+	c, err := r.app.AuthClient(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	for _, row := range []struct {
+		name string
+		dial func() net.Conn
+		want int
+	}{
+		{"its own sandbox", piped(mine.Handle), http.StatusOK},
+		{"another's sandbox", piped(theirs.Handle), http.StatusUnauthorized},
+		{"the host", func() net.Conn {
+			conn, err := c.Dial(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return conn
+		}, http.StatusUnauthorized},
+	} {
+		tr := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return row.dial(), nil }, DisableKeepAlives: true}
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://proxy/anthropic/v1/messages", strings.NewReader(ask))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("X-Api-Key", token)
+		resp, err := tr.RoundTrip(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		if resp.StatusCode != row.want {
+			t.Errorf("%s: %d, want %d", row.name, resp.StatusCode, row.want)
+		}
+	}
+	mine.End()
+	theirs.End()
+}
+
+// piped is a connection that a sandbox's exposed port hands over.
+func piped(handle func(net.Conn)) func() net.Conn {
+	return func() net.Conn {
+		near, far := net.Pipe()
+		go handle(far)
+		return near
 	}
 }
