@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"harborgate/agents"
 	"harborgate/internal/app"
 	"harborgate/providers"
 )
@@ -124,50 +123,4 @@ func checkProviders(c *cobra.Command, e *env, a *app.App, names []string) error 
 		}
 	}
 	return errorsToCode(nil, bad)
-}
-
-func newAgentCommand(e *env) *cobra.Command {
-	c := group("agent", "List agents", "agents")
-	c.AddCommand(
-		jsonFlag(e, &cobra.Command{
-			Use: "list", Short: "List agents that -a takes", Args: cobra.NoArgs,
-			RunE: func(*cobra.Command, []string) error { return listAgents(e) },
-		}),
-		jsonFlag(e, &cobra.Command{
-			Use: "schema NAME", Short: "Show the options of an agent (--ak)", Args: cobra.ExactArgs(1),
-			RunE: func(_ *cobra.Command, args []string) error { return showAgent(e, args[0]) },
-		}))
-	return c
-}
-
-func listAgents(e *env) error {
-	kinds := agents.Kinds()
-	if e.json {
-		names := make([]string, len(kinds))
-		for i, k := range kinds {
-			names[i] = k.Name
-		}
-		return printJSON(e, names)
-	}
-	w := tabwriter.NewWriter(e.out, 0, 0, 2, ' ', 0)
-	for _, k := range kinds {
-		fmt.Fprintf(w, "%s\t%s\n", k.Name, k.Doc)
-	}
-	return w.Flush()
-}
-
-func showAgent(e *env, name string) error {
-	k, err := agents.Find(name)
-	if err != nil {
-		return codedError{exitNothing, err}
-	}
-	if e.json {
-		return printJSON(e, k.Schema())
-	}
-	w := tabwriter.NewWriter(e.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "%s: %s\n", k.Name, k.Doc)
-	for _, o := range k.Options {
-		fmt.Fprintf(w, "  %s\t%s\tdefault %q\n", o.Name, o.Doc, o.Default)
-	}
-	return w.Flush()
 }

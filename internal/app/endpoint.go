@@ -2,7 +2,6 @@ package app
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -213,10 +212,8 @@ func (e endpoint) upstream(like authproxy.Upstream, lookup func(string) (string,
 	case len(u.Keys) == 0: // a server of one's own, which wants none
 		u.KeyIn = "none"
 	}
-	err := authproxy.Config{Upstreams: map[string]authproxy.Upstream{"endpoint": u}}.Validate()
-	if err != nil {
-		return u, fmt.Errorf("%s endpoint of the agent: %w; what a base URL cannot say is said by an upstream in config.yaml (see docs/auth-proxy.md)",
-			e.dialect, errors.New(strings.ReplaceAll(err.Error(), "upstreams.endpoint: ", "")))
+	if err := problem(u); err != nil {
+		return u, fmt.Errorf("%s endpoint of the agent: %w; what a base URL cannot say is said by an upstream in config.yaml (see docs/auth-proxy.md)", e.dialect, err)
 	}
 	return u, nil
 }

@@ -42,6 +42,7 @@ type proxy interface {
 // upstream is one model API of the proxy.
 type upstream struct {
 	name, dialect, base string
+	refs                []string // of its keys, as they may be shown
 	keys                []string // variables of the host that hold its keys
 }
 
@@ -57,6 +58,8 @@ type models struct {
 	// stop ends the job whose budget is used up; nil where there is no job.
 	stop context.CancelCauseFunc
 	own  ownEndpoints
+	// service is the socket of the proxy that is one; "" is one of the job's own.
+	service string
 	// notes are what users should know about the way to models.
 	notes []string
 
@@ -238,34 +241,6 @@ func (m *models) overBudget(p trials.Phase, last authproxy.Ending) *trials.Failu
 	return trials.NewFailure(p, trials.CauseBudget, "", last.Why)
 }
 
-// metered puts the proxy's totals into the words of results.
-func metered(id string, t authproxy.Totals) trials.Metered {
-	out := trials.Metered{
-		Grant: id, Partial: t.Partial, Requests: t.Requests, Refused: t.Refused, Failed: t.Failed, Tokens: tokens(t.Usage),
-		CostUSD: dollars(t.Cost, t.Unpriced), Unpriced: t.Unpriced, Guessed: t.Guessed, WaitSec: t.Waited.Round(time.Millisecond).Seconds(),
-	}
-	for _, name := range slices.Sorted(maps.Keys(t.Models)) {
-		part := t.Models[name]
-		out.Models = append(out.Models, trials.MeteredPart{
-			Model: name, Requests: part.Requests, Tokens: tokens(part.Usage), CostUSD: dollars(part.Cost, part.Unpriced),
-		})
-	}
-	return out
-}
-
-func tokens(u authproxy.Usage) trials.Tokens {
-	return trials.Tokens{Input: u.Input, CacheRead: u.CacheRead, CacheWrite: u.CacheWrite + u.CacheWriteLong, Output: u.Output, Reasoning: u.Reasoning}
-}
-
-// dollars is nil when part of it is not known.
-func dollars(n USD, unpriced int64) *float64 {
-	if unpriced > 0 {
-		return nil
-	}
-	v := n.Dollars()
-	return &v
-}
-
 // user is who wants models: a job, or a trial without one.
 type user struct {
 	name, id string
@@ -284,7 +259,7 @@ func (a *App) newModels(ctx context.Context, set Settings, who user, log *slog.L
 		}
 		m.notes = append(m.notes, fmt.Sprintf("the auth proxy at %s does not know the endpoint of an agent: this job uses a proxy of its own, with limits and budgets of its own", s.Socket()))
 		s.Close()
-		m.upstreams = nil
+		m.upstreams, m.service = nil, ""
 	}
 	c, err := ProxyConfig(a.Host, a.opt.Lookup)
 	m.err = err // of no concern to who wants no models
@@ -300,17 +275,24 @@ func (a *App) newModels(ctx context.Context, set Settings, who user, log *slog.L
 func upstreamOf(name string, c authproxy.Upstream) upstream {
 	u := upstream{name: name, dialect: string(c.Dialect), base: c.BaseURL}
 	for _, k := range c.Keys {
-		if variable, ok := strings.CutPrefix(string(k), "env:"); ok {
-			u.keys = append(u.keys, variable)
-		}
+		u.add(k.String())
 	}
 	return u
+}
+
+// add knows a key by its reference.
+func (u *upstream) add(ref string) {
+	u.refs = append(u.refs, ref)
+	if variable, ok := strings.CutPrefix(ref, "env:"); ok {
+		u.keys = append(u.keys, variable)
+	}
 }
 
 // join makes models use a service of this host, if it answers.
 func (m *models) join(ctx context.Context, s *serviceProxy, err error) {
 	if err == nil {
 		var status authproxy.Status
+		m.service = s.Socket()
 		status, err = s.Status(ctx)
 		m.upstreams = upstreamsOf(status)
 		if err == nil && !status.Ready {

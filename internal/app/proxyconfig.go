@@ -65,8 +65,13 @@ func ProxyConfig(h configs.Host, lookup func(string) (string, bool)) (authproxy.
 		if _, taken := c.Upstreams[p.name]; taken || configured[p.name] {
 			continue
 		}
-		if u, ok := p.upstream(lookup); ok {
-			c.Upstreams[p.name] = u
+		u, ok := p.upstream(lookup)
+		if !ok {
+			continue
+		}
+		c.Upstreams[p.name] = u
+		if err := problem(u); err != nil {
+			errs = append(errs, fmt.Errorf("%s in the environment: %w", firstSet(lookup, p.urls), err))
 		}
 	}
 	if err := errors.Join(errs...); err != nil {
@@ -144,6 +149,15 @@ func (p known) upstream(lookup func(string) (string, bool)) (u authproxy.Upstrea
 		return u, false
 	}
 	return u, true
+}
+
+// problem is what is wrong with an upstream that no file names.
+func problem(u authproxy.Upstream) error {
+	err := authproxy.Config{Upstreams: map[string]authproxy.Upstream{"it": u}}.Validate()
+	if err == nil {
+		return nil
+	}
+	return errors.New(strings.ReplaceAll(err.Error(), "upstreams.it: ", ""))
 }
 
 // plainBase is a base URL as an upstream has it: some clients of these two dialects

@@ -90,7 +90,7 @@ budgets: {week: 3}
 func TestProxyConfigPlainPublicBaseURL(t *testing.T) {
 	t.Parallel()
 	_, err := ProxyConfig(configs.Host{}, variables(map[string]string{"OPENAI_API_KEY": "sk-1", "OPENAI_BASE_URL": "http://llm.example.com/v1"}))
-	if err == nil || !strings.Contains(err.Error(), "plain http") {
+	if err == nil || !strings.Contains(err.Error(), "OPENAI_BASE_URL in the environment: base_url: plain http") {
 		t.Errorf("got %v", err)
 	}
 }

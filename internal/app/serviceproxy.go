@@ -5,7 +5,6 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"strings"
 	"sync"
 	"time"
 
@@ -105,9 +104,7 @@ func upstreamsOf(s authproxy.Status) []upstream {
 	for _, u := range s.Upstreams {
 		one := upstream{name: u.Name, dialect: u.Dialect, base: u.Base}
 		for _, k := range u.Keys {
-			if variable, ok := strings.CutPrefix(k.Ref, "env:"); ok {
-				one.keys = append(one.keys, variable)
-			}
+			one.add(k.Ref)
 		}
 		out = append(out, one)
 	}
