@@ -12,7 +12,7 @@ import (
 func newAuthCommand(e *env) *cobra.Command {
 	c := group("auth", "Run and administer the auth proxy, which keeps model keys on the host")
 	c.AddCommand(
-		newAuthServeCommand(e), newAuthTokenCommand(e), newAuthStatusCommand(e), newAuthCheckCommand(e), newAuthUsageCommand(e),
+		newAuthServeCommand(e), newAuthTokenCommand(e), newAuthStatusCommand(e), newAuthCheckCommand(e), newAuthModelsCommand(e), newAuthUsageCommand(e),
 		newAuthReloadCommand(e), newAuthDrainCommand(e), newAuthServiceCommand(e))
 	return c
 }

@@ -1,0 +1,212 @@
+package app
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"harborgate/agents"
+	"harborgate/agents/settings"
+	"harborgate/internal/atomicfile"
+)
+
+// SettingsFormat is a file with which an agent uses a proxy.
+type SettingsFormat struct {
+	Name  string
+	Agent string
+	Place string // where the agent looks for it
+
+	dialects  []string // that the agent speaks
+	one       bool     // it has room for one upstream
+	qualified bool     // its models are named with their provider
+	text      func(all []settings.Provider, k settings.Key, model string) (string, error)
+	// beside is set where base URL and token are variables, and not in the file.
+	beside bool
+}
+
+// SettingsFormats lists them, in order of their names.
+func SettingsFormats() []SettingsFormat {
+	every := []string{"anthropic", "openai", "gemini", "openrouter"}
+	return []SettingsFormat{
+		{Name: "claude", Agent: "Claude Code", Place: "~/.claude/settings.json", dialects: []string{"anthropic"}, one: true,
+			text: func(all []settings.Provider, k settings.Key, model string) (string, error) {
+				return settings.Claude(all[0], k, model)
+			}},
+		{Name: "codex", Agent: "Codex", Place: "~/.codex/config.toml", dialects: []string{"openai", "openrouter"}, text: settings.Codex},
+		{Name: "env", Agent: "whatever reads variables", Place: "a shell", dialects: every, beside: true},
+		{Name: "gemini", Agent: "Gemini CLI", Place: "~/.gemini/settings.json", dialects: []string{"gemini"}, one: true, beside: true,
+			text: func(_ []settings.Provider, _ settings.Key, model string) (string, error) {
+				return settings.Gemini(model)
+			}},
+		{Name: "models.json", Agent: "pi", Place: "~/.pi/agent/models.json", dialects: every,
+			text: func(all []settings.Provider, k settings.Key, _ string) (string, error) { return settings.Pi(all, k) }},
+		{Name: "models.yml", Agent: "omp", Place: "~/.omp/agent/models.yml", dialects: every,
+			text: func(all []settings.Provider, k settings.Key, _ string) (string, error) { return settings.Omp(all, k) }},
+		{Name: "opencode", Agent: "opencode", Place: "~/.config/opencode/opencode.json", dialects: every, qualified: true, text: settings.OpenCode},
+		{Name: "qwen", Agent: "Qwen Code", Place: "~/.qwen/settings.json", dialects: []string{"openai", "openrouter"}, one: true, beside: true,
+			text: func(_ []settings.Provider, _ settings.Key, model string) (string, error) { return settings.Qwen(model) }},
+	}
+}
+
+// SettingsQuery says what settings are about.
+type SettingsQuery struct {
+	Format SettingsFormat
+	Key    settings.Key
+	Model  string // that is used unless the user says otherwise, "upstream/id" or "id"; "" leaves that to the agent
+}
+
+// providerPrefix tells our upstreams from providers that agents have built in, whose
+// models they would list beside ours.
+const providerPrefix = "harbor-"
+
+// route is an upstream as an agent is told about it.
+type route struct {
+	settings.Provider
+	upstream agents.Upstream
+	proxy    string // address
+}
+
+// Settings are the text of a file, and the lines for a shell that it does not do
+// without, if there are any. Upstreams of which no model is known are left out.
+func (q SettingsQuery) Settings(offers []Offer) (text, beside string, err error) {
+	routes, model := q.routes(offers)
+	if err := q.check(routes, model); err != nil {
+		return "", "", err
+	}
+	token := q.Key.Text
+	if token == "" {
+		token = "$" + q.Key.Variable
+	}
+	access := agents.Access{URL: routes[0].proxy, Token: token}
+	var all []settings.Provider
+	for _, r := range routes {
+		all, access.Upstreams = append(all, r.Provider), append(access.Upstreams, r.upstream)
+	}
+	lines := settings.Variables(access.Env(), q.Key)
+	if q.Format.text == nil {
+		return lines, "", nil
+	}
+	if q.Format.qualified && model != "" {
+		model = all[0].Name + "/" + model
+	}
+	if text, err = q.Format.text(all, q.Key, model); err != nil || !q.Format.beside {
+		return text, "", err
+	}
+	return text, lines, nil
+}
+
+// routes are those that the agent can use, that of the model that was asked for
+// first, with the upstream's name for it.
+func (q SettingsQuery) routes(offers []Offer) (all []route, model string) {
+	for _, o := range offers {
+		id, chosen := o.chosen(q.Model)
+		if !slices.Contains(q.Format.dialects, o.Dialect) || len(o.Models) == 0 || q.Format.one && q.Model != "" && !chosen {
+			continue
+		}
+		r := route{
+			settings.Provider{Name: providerPrefix + o.Upstream, Dialect: o.Dialect, Base: o.BaseURL},
+			agents.Upstream{Name: o.Upstream, Dialect: o.Dialect}, strings.TrimSuffix(o.BaseURL, "/"+o.Upstream),
+		}
+		for _, m := range o.Models {
+			r.Models = append(r.Models, settings.Model{ID: m.ID, Context: m.Context, Output: m.Output})
+		}
+		if chosen && model == "" {
+			model, all = id, slices.Insert(all, 0, r)
+		} else {
+			all = append(all, r)
+		}
+	}
+	return all, model
+}
+
+// chosen reports whether a model that was asked for is the offer's, and its id.
+func (o Offer) chosen(model string) (id string, ok bool) {
+	if model == "" {
+		return "", false
+	}
+	id, _ = strings.CutPrefix(model, o.Upstream+"/")
+	for _, m := range o.Models {
+		if m.ID == id || m.ID == model {
+			return m.ID, true
+		}
+	}
+	return "", false
+}
+
+func (q SettingsQuery) check(all []route, model string) error {
+	f := q.Format
+	switch speaks := strings.Join(f.dialects, ", "); {
+	case q.Model != "" && model == "":
+		return fmt.Errorf("no upstream that %s can use (%s) has the model %s: see `harbor auth models`", f.Agent, speaks, q.Model)
+	case len(all) == 0:
+		return fmt.Errorf("there is no upstream with models for %s, which speaks %s: see `harbor auth models` and `harbor auth check`", f.Agent, speaks)
+	case all[0].Base == "":
+		return errors.New("no auth proxy takes TCP connections on this host, which agents need: start `harbor auth serve`, set auth.listen to HOST:PORT, or give the address with --url")
+	case f.one && len(all) > 1:
+		var names []string
+		for _, r := range all {
+			names = append(names, r.upstream.Name)
+		}
+		return fmt.Errorf("%s has room for one upstream: name one of %s", f.Agent, strings.Join(names, ", "))
+	}
+	return nil
+}
+
+// WriteSettings writes a file that only its user can read. It replaces what it wrote
+// itself, by what the state directory remembers of that, and nothing else.
+func (a *App) WriteSettings(path, text string) error {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return err
+	}
+	record := filepath.Join(a.authDir(), "settings", digest(path))
+	switch ours, err := isOurs(path, text, record); {
+	case err != nil:
+		return err
+	case !ours:
+		return fmt.Errorf("%s holds what harbor did not write, or somebody has changed it: move it away, or print the settings and merge them yourself", path)
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(record), 0o700); err != nil {
+		return err
+	}
+	if err := atomicfile.Write(path, []byte(text), 0o600); err != nil {
+		return err
+	}
+	return atomicfile.Write(record, []byte(digest(text)), 0o600)
+}
+
+// isOurs reports whether a path is free, or holds what was written last, or what is
+// to be written.
+func isOurs(path, text, record string) (bool, error) {
+	fi, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return true, nil
+	case err != nil:
+		return false, err
+	case !fi.Mode().IsRegular():
+		return false, nil
+	}
+	there, err := os.ReadFile(path)
+	if err != nil {
+		return false, err
+	}
+	was, err := os.ReadFile(record)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return false, err
+	}
+	return string(there) == text || string(was) == digest(string(there)), nil
+}
+
+func digest(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])
+}
