@@ -10,14 +10,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"harborgate/agents/settings"
 	"harborgate/internal/app"
 )
 
 // modelsFlags are those of `harbor auth models`.
 type modelsFlags struct {
 	format, write, model string
-	key                  settings.Key
+	key                  app.SettingsKey
 	query                app.OfferQuery
 }
 

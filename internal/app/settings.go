@@ -15,6 +15,9 @@ import (
 	"harborgate/internal/atomicfile"
 )
 
+// SettingsKey is how settings get at a token.
+type SettingsKey = settings.Key
+
 // SettingsFormat is a file with which an agent uses a proxy.
 type SettingsFormat struct {
 	Name  string
@@ -56,7 +59,7 @@ func SettingsFormats() []SettingsFormat {
 // SettingsQuery says what settings are about.
 type SettingsQuery struct {
 	Format SettingsFormat
-	Key    settings.Key
+	Key    SettingsKey
 	Model  string // that is used unless the user says otherwise, "upstream/id" or "id"; "" leaves that to the agent
 }
 
