@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 
@@ -49,9 +50,12 @@ type facts struct {
 	files func(j job) map[string]string
 	// command starts the agent; pure.
 	command func(j job) providers.Command
-	// outcome reads the agent's output.
+	// report is a file below its logs in which the agent says how it went, as one
+	// document. It is read in place of its output; "" has none.
+	report string
+	// outcome reads the agent's output, or its report.
 	outcome func() outcome
-	// steps reads a line of the agent's output into its trajectory; nil has none.
+	// steps reads a line of the same into its trajectory; nil has none.
 	steps func(r *atif.Run) func(line []byte)
 }
 
@@ -79,6 +83,8 @@ type installed struct {
 	facts facts
 	model *trials.ModelInfo
 	kw    map[string]string
+
+	report []byte // of its run
 }
 
 // kind makes a row of the registry.
@@ -90,9 +96,27 @@ func (f facts) kind() Kind {
 			if in.Config.ModelName == nil {
 				return nil, fmt.Errorf("agent %s needs a model: add -m %s/…", f.name, f.dialects[0])
 			}
+			if err := f.readFiles(kw); err != nil {
+				return nil, err
+			}
 			return &installed{facts: f, model: modelInfo(in.Config), kw: kw}, nil
 		},
 	}
+}
+
+// readFiles puts what files say in place of their names.
+func (f facts) readFiles(kw map[string]string) error {
+	for _, o := range f.options {
+		if !o.File || kw[o.Name] == "" {
+			continue
+		}
+		text, err := os.ReadFile(kw[o.Name])
+		if err != nil {
+			return fmt.Errorf("agent %s: option %s: %w", f.name, o.Name, err)
+		}
+		kw[o.Name] = string(text)
+	}
+	return nil
 }
 
 // Info implements Agent.
@@ -169,9 +193,16 @@ func (a *installed) work(ctx context.Context, w *Workplace, cmd providers.Comman
 	read := a.facts.outcome()
 	said := &lines{to: read.line}
 	cmd.Stdout, cmd.Stderr = io.MultiWriter(log, said), log
+	if a.facts.report != "" {
+		cmd.Stdout = log
+	}
 	status, err := w.Start(ctx, cmd)
 	err = errors.Join(err, log.Close())
 	said.end()
+	if a.facts.report != "" {
+		a.report = fetchReport(ctx, w, w.LogsDir+"/"+a.facts.report)
+		read.line(a.report)
+	}
 	got, failure := read.result()
 	if err == nil && !status.OK() && failure == "" {
 		failure = fmt.Sprintf("it ended with %s", status)
@@ -188,18 +219,11 @@ const trajectoryFile = "trajectory.json"
 // record writes what the agent did as a trajectory, of a run that was cut short too.
 // The output is read again: nobody has to hold it while the agent works.
 func (a *installed) record(w *Workplace, claimed *trials.AgentResult) (err error) {
-	log, err := w.Log.Read(a.facts.log)
-	if err != nil {
-		return err
-	}
-	defer log.Close()
 	var run atif.Run
 	run.Add(atif.Step{Source: atif.User, Message: w.Instruction})
-	said := &lines{to: a.facts.steps(&run)}
-	if _, err := io.Copy(said, log); err != nil {
+	if err := a.tell(w, a.facts.steps(&run)); err != nil {
 		return err
 	}
-	said.end()
 	sum := atif.Metrics{}
 	if claimed != nil {
 		sum = atif.Metrics{Prompt: claimed.InputTokens, Completion: claimed.OutputTokens, Cached: claimed.CacheTokens, CostUSD: claimed.CostUSD}
@@ -210,6 +234,23 @@ func (a *installed) record(w *Workplace, claimed *trials.AgentResult) (err error
 		return err
 	}
 	return errors.Join(t.Write(out), out.Close())
+}
+
+// tell hands on what the agent said of its run.
+func (a *installed) tell(w *Workplace, to func([]byte)) error {
+	if a.facts.report != "" {
+		to(a.report)
+		return nil
+	}
+	log, err := w.Log.Read(a.facts.log)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	said := &lines{to: to}
+	_, err = io.Copy(said, log)
+	said.end()
+	return err
 }
 
 // lines hands lines on, without those that are absurdly long.

@@ -15,6 +15,8 @@ type Option struct {
 	Doc     string   `json:"doc"`
 	Values  []string `json:"values,omitempty"` // closed list; empty is free text
 	Default string   `json:"default,omitempty"`
+	// File is a path of this host: the agent gets what the file says.
+	File bool `json:"file,omitempty"`
 }
 
 // Kind is one agent that can be asked for.
@@ -47,6 +49,7 @@ func Kinds() []Kind {
 		claudeCode().kind(), codex().kind(),
 		{Name: "command", Doc: "any shell command or script of yours", Options: commandOptions, Thinks: true,
 			make: func(in Input, kw map[string]string) (Agent, error) { return newCommand(in.Config, kw) }},
+		miniSWE().kind(),
 		{Name: "nop", Doc: "does nothing", AnyOption: true,
 			make: func(Input, map[string]string) (Agent, error) { return nop{}, nil }},
 		{Name: "oracle", Doc: "runs the task's own solution", AnyOption: true,
@@ -59,7 +62,7 @@ var harborAgents = []string{
 	"acp", "aider", "antigravity-cli", "antigravity-sdk", "cline-cli", "code-puppy",
 	"computer-1", "copilot-cli", "cortex-code", "cursor-cli", "deerflow", "devin", "dspy-rlm", "eve", "fabric",
 	"fx", "fx-dev", "gemini-cli", "goose", "grok-build", "hermes", "junie", "kimi-cli", "kimi-code", "langgraph",
-	"mcode", "mimo", "mini-swe-agent", "muse-code", "nemo-agent", "openclaw", "opencode", "opencode-v2",
+	"mcode", "mimo", "muse-code", "nemo-agent", "openclaw", "opencode", "opencode-v2",
 	"openhands", "openhands-sdk", "pi", "qwen-coder", "rovodev-cli", "strands", "swe-agent", "terminus",
 	"terminus-1", "terminus-2", "trae-agent", "vibe",
 }

@@ -83,19 +83,3 @@ func npmPack(ctx context.Context, spec, dir string) (string, error) {
 	}
 	return found[0], nil
 }
-
-// environment is what npm gets to know: its own settings, and how to reach the
-// network. Keys are none of its business.
-func environment(all []string) []string {
-	var out []string
-	for _, pair := range all {
-		name, _, _ := strings.Cut(pair, "=")
-		lower := strings.ToLower(name)
-		switch {
-		case strings.HasPrefix(lower, "npm_config_"), strings.HasSuffix(lower, "_proxy"),
-			name == "PATH", name == "HOME", name == "TMPDIR", name == "LANG", name == "NODE_EXTRA_CA_CERTS", name == "SSL_CERT_FILE":
-			out = append(out, pair)
-		}
-	}
-	return out
-}

@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -25,7 +26,8 @@ type Package struct {
 	From    Source
 }
 
-// Source gets a package's files.
+// Source gets a package's files. It is a value that can be compared: what two equal
+// ones would fetch is the same.
 type Source interface {
 	// Pin tells this content from any other under the same name and version, in a
 	// few characters; "" where nothing is pinned.
@@ -36,10 +38,14 @@ type Source interface {
 }
 
 // Cache keeps packages. Safe for concurrent use, by several processes too.
-type Cache struct{ dir string }
+type Cache struct {
+	dir  string
+	mu   sync.Mutex
+	pins map[Package]string // asked once: a trial does not wait for a look at the host
+}
 
 // NewCache returns a cache below dir.
-func NewCache(dir string) *Cache { return &Cache{dir: dir} }
+func NewCache(dir string) *Cache { return &Cache{dir: dir, pins: map[Package]string{}} }
 
 // retryLock is how often a lock that somebody else has is tried again.
 const retryLock = 200 * time.Millisecond
@@ -47,7 +53,7 @@ const retryLock = 200 * time.Millisecond
 // Get returns the directory of a package, read-only, and fetches it when it is not
 // there. Others who want it meanwhile wait for it.
 func (c *Cache) Get(ctx context.Context, p Package) (dir string, err error) {
-	pin, err := p.From.Pin(ctx)
+	pin, err := c.pin(ctx, p)
 	if err != nil {
 		return "", fmt.Errorf("agent package %s %s: %w", p.Name, p.Version, err)
 	}
@@ -67,6 +73,19 @@ func (c *Cache) Get(ctx context.Context, p Package) (dir string, err error) {
 		return dir, nil
 	}
 	return dir, c.make(ctx, p, dir)
+}
+
+func (c *Cache) pin(ctx context.Context, p Package) (string, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if pin, ok := c.pins[p]; ok {
+		return pin, nil
+	}
+	pin, err := p.From.Pin(ctx)
+	if err == nil {
+		c.pins[p] = pin
+	}
+	return pin, err
 }
 
 // make fetches into a directory that takes its name when it is complete.

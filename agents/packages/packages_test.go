@@ -18,7 +18,7 @@ import (
 )
 
 // archive is an npm package of one program, and of what must not get out.
-func archive(t *testing.T) (text []byte, integrity string) {
+func archive(t *testing.T) (text, integrity string) {
 	t.Helper()
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
@@ -41,13 +41,13 @@ func archive(t *testing.T) (text []byte, integrity string) {
 		t.Fatal(err)
 	}
 	sum := sha512.Sum512(b.Bytes())
-	return b.Bytes(), "sha512-" + base64.StdEncoding.EncodeToString(sum[:])
+	return b.String(), "sha512-" + base64.StdEncoding.EncodeToString(sum[:])
 }
 
 // given is an archive that comes from no registry.
 type given struct {
 	Archive
-	text    []byte
+	text    string
 	fetched *atomic.Int64
 }
 
@@ -55,7 +55,7 @@ func (g given) Fetch(ctx context.Context, work, dest string) error {
 	return g.fetch(ctx, work, dest, func(_ context.Context, _, dir string) (string, error) {
 		g.fetched.Add(1)
 		path := filepath.Join(dir, "a.tgz")
-		return path, os.WriteFile(path, g.text, 0o600)
+		return path, os.WriteFile(path, []byte(g.text), 0o600)
 	})
 }
 
@@ -112,10 +112,10 @@ func TestOtherDigestIsNotUsed(t *testing.T) {
 	}
 }
 
-func TestNpmLearnsNoKeys(t *testing.T) {
+func TestRegistriesClientsLearnNoKeys(t *testing.T) {
 	t.Parallel()
-	got := environment([]string{"PATH=/bin", "ANTHROPIC_API_KEY=sk", "npm_config_registry=r", "HTTPS_PROXY=p", "NPM_TOKEN=t"})
-	if !slices.Equal(got, []string{"PATH=/bin", "npm_config_registry=r", "HTTPS_PROXY=p"}) {
+	got := environment([]string{"PATH=/bin", "ANTHROPIC_API_KEY=sk", "npm_config_registry=r", "HTTPS_PROXY=p", "NPM_TOKEN=t", "PIP_INDEX_URL=i", "PYTHONPATH=/x"})
+	if !slices.Equal(got, []string{"PATH=/bin", "npm_config_registry=r", "HTTPS_PROXY=p", "PIP_INDEX_URL=i"}) {
 		t.Errorf("got %v", got)
 	}
 }

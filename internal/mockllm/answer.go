@@ -43,7 +43,7 @@ func (a *answer) id() string    { return cmp.Or(a.step.ID, "mock01") }
 
 // callsTool reports whether the answer is a tool call.
 func (a *answer) callsTool() bool {
-	return !a.ask.answered && a.step.Text == "" && !a.step.Echo
+	return (!a.ask.answered || a.ask.ending != "") && a.step.Text == "" && !a.step.Echo
 }
 
 func (a *answer) text() string {
@@ -64,7 +64,11 @@ func (a *answer) words() []string {
 
 // arguments are those of the tool call.
 func (a *answer) arguments() map[string]any {
-	args := map[string]any{a.ask.argument: cmp.Or(a.step.Command, `echo "Hello, world!" > /app/hello.txt`)}
+	command := cmp.Or(a.step.Command, `echo "Hello, world!" > /app/hello.txt`)
+	if a.ask.answered {
+		command = a.ask.ending
+	}
+	args := map[string]any{a.ask.argument: command}
 	for _, name := range a.ask.required {
 		args[name] = nil
 	}

@@ -36,6 +36,7 @@ type ask struct {
 		IncludeUsage bool `json:"include_usage"`
 	} `json:"stream_options"`
 	answered bool     // a tool has run
+	ending   string   // command by which the agent wants to be told that all is done
 	tool     string   // the shell tool that is offered, if any
 	argument string   // its parameter
 	array    bool     // Gemini's stream without alt=sse
@@ -52,12 +53,18 @@ func shells() [][2]string {
 	}
 }
 
+// miniEnding ends a run of mini-swe-agent, which says so to the model.
+const miniEnding = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
+
 func readAsk(r Request, f form) ask {
 	var a ask
-	_ = json.Unmarshal(r.Body, &a) // a mock answers nonsense too
-	compact := strings.ReplaceAll(string(r.Body), `": "`, `":"`)
+	_ = json.Unmarshal(r.Body, &a)                                                                                     // a mock answers nonsense too
+	compact := strings.NewReplacer(`": "`, `":"`, `"function_response"`, `"functionResponse"`).Replace(string(r.Body)) // LiteLLM's spelling
 	a.answered = f.result != "" && strings.Contains(compact, f.result)
 	a.tool, a.argument = "bash", "command"
+	if strings.Contains(compact, miniEnding) {
+		a.ending = miniEnding
+	}
 	i := slices.IndexFunc(shells(), func(s [2]string) bool {
 		return strings.Contains(compact, `"name":"`+s[0]+`"`)
 	})

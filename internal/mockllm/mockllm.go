@@ -3,7 +3,8 @@
 // responses, Gemini), streaming and not, and counts what it served.
 //
 // Without a script it answers as a model would that needs one shell command: a tool
-// call while the request holds no tool result, then a closing text. A script says
+// call while the request holds no tool result, then a closing text, or the command by
+// which the agent wants to be told that all is done. A script says
 // for each request what happens instead: a text, an error, a slow, cut or
 // compressed answer, an echo of what arrived.
 //
