@@ -35,6 +35,8 @@ type GrantSpec struct {
 	Budget     Sum    `json:"budget"`               // of this grant
 	Trials     Sum    `json:"trial_budget"`         // of all grants of the trial
 	Jobs       Sum    `json:"job_budget"`           // of all grants of the job
+	// JobElsewhere is what the job has spent of its money by other proxies.
+	JobElsewhere NanoUSD `json:"job_spent_elsewhere,omitempty"`
 }
 
 // LongestGrant is how far ahead a grant may end.
@@ -61,6 +63,9 @@ func (s GrantSpec) check(t *table, now time.Time) error {
 		if b.Money < 0 || b.Tokens < 0 || b.Requests < 0 {
 			errs = append(errs, errors.New("grant: a budget is negative"))
 		}
+	}
+	if s.JobElsewhere < 0 {
+		errs = append(errs, errors.New("grant: what was spent elsewhere is negative"))
 	}
 	if s.Concurrent < 0 {
 		errs = append(errs, errors.New("grant: concurrent is negative"))
@@ -274,7 +279,7 @@ func (g *grant) charges(b Budgets, now time.Time) []ledger.Charge {
 	}
 	return []ledger.Charge{
 		{Account: g.accounts.trial, Name: "trial", Cap: trial},
-		{Account: g.accounts.job, Name: "job", Cap: job},
+		{Account: g.accounts.job, Name: "job", Cap: job, Elsewhere: s.JobElsewhere},
 		{Account: dayAccount(now), Name: "day", Cap: Sum{Money: b.Day}, Elsewhere: b.SpentElsewhere(now)},
 		{Account: g.accounts.own, Name: s.Phase, Cap: s.Budget}, // without a budget too: after a kill it is what is known
 	}

@@ -62,11 +62,17 @@ type models struct {
 	service string
 	// notes are what users should know about the way to models.
 	notes []string
+	// before is what earlier processes say that the job has spent; told hears what it
+	// has come to whenever a grant has ended, and is nil where nobody wants to know.
+	before USD
+	told   func(usd string)
 
-	connect func() (proxy, error)
-	mu      sync.Mutex // guards what follows
-	open    proxy
-	err     error
+	connect   func() (proxy, error)
+	mu        sync.Mutex // guards what follows
+	open      proxy
+	err       error
+	elsewhere USD // of before, what open has not in its ledger
+	total     USD // elsewhere, and what open is known to have in its ledger
 }
 
 // proxy returns the open proxy; the first call opens it, for good or ill.
@@ -75,27 +81,11 @@ func (m *models) proxy() (proxy, error) {
 	defer m.mu.Unlock()
 	if m.open == nil && m.err == nil {
 		m.open, m.err = m.connect()
+		if m.err == nil {
+			m.err = m.carryOver()
+		}
 	}
 	return m.open, m.err
-}
-
-// spent is what the job has come to by the ledger, kills and repeated tries
-// included; "" when no proxy was opened, or does not say.
-func (m *models) spent() string {
-	m.mu.Lock()
-	p := m.open
-	m.mu.Unlock()
-	if p == nil {
-		return ""
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), revokeLimit)
-	defer cancel()
-	usd, err := p.spent(ctx, "job/"+m.job)
-	if err != nil {
-		m.log.Warn("what the job has spent is not known", "error", err)
-		return ""
-	}
-	return usd.String()
 }
 
 func (m *models) close() error {
@@ -118,6 +108,7 @@ func (m *models) Grant(ctx context.Context, w runner.Want) (*runner.Grant, error
 	if err != nil {
 		return nil, err
 	}
+	spec.JobElsewhere = m.spentElsewhere()
 	token, id, err := p.mint(ctx, spec)
 	if err != nil {
 		return nil, err
@@ -135,6 +126,7 @@ func (m *models) Grant(ctx context.Context, w runner.Want) (*runner.Grant, error
 				m.log.Warn("a grant could not be revoked, it ends by itself", "grant", id, "error", err)
 				return trials.Metered{Grant: id}, trials.NewFailure(w.Phase, trials.CauseModels, "", "what it used is not known: "+err.Error())
 			}
+			m.add(totals.Cost)
 			if err := p.trouble(id); err != nil {
 				return metered(id, totals), trials.NewFailure(w.Phase, trials.CauseModels, "", err.Error())
 			}
@@ -246,11 +238,12 @@ type user struct {
 	name, id string
 	agents   []trials.AgentConfig
 	trialDir func(trial string) string // of its trials
+	spent    USD                       // by earlier processes, as far as they say
 }
 
 // newModels knows the upstreams of this host, and those that the user's agents bring.
 func (a *App) newModels(ctx context.Context, set Settings, who user, log *slog.Logger) *models {
-	m := &models{set: set, job: jobAccount(who.name, who.id), log: log, own: newOwnEndpoints()}
+	m := &models{set: set, job: jobAccount(who.name, who.id), log: log, own: newOwnEndpoints(), before: who.spent}
 	m.lookup = m.own.over(a.opt.Lookup)
 	if s, err := a.service(ctx, log); s != nil || err != nil {
 		m.join(ctx, s, err)
@@ -319,10 +312,15 @@ func (a *App) service(ctx context.Context, log *slog.Logger) (*serviceProxy, err
 // openModels opens the proxy at once where the plan wants models: what is wrong
 // with it is said before anything runs.
 func (j *Job) openModels(set Settings) error {
+	spent, err := j.Plan.Past.spent()
+	if err != nil {
+		return err
+	}
 	j.models = j.app.newModels(context.Background(), set, user{
 		name: j.Plan.Config.JobName, id: j.Plan.ID, agents: j.Plan.Config.Agents,
-		trialDir: func(trial string) string { return filepath.Join(j.Dir, trial) },
+		trialDir: func(trial string) string { return filepath.Join(j.Dir, trial) }, spent: spent,
 	}, j.log)
+	j.models.told = j.tally.spent
 	if j.models.own.err != nil {
 		return j.models.own.err
 	}
@@ -344,35 +342,4 @@ func (j *Job) openModels(set Settings) error {
 		j.note("endpoint", note)
 	}
 	return nil
-}
-
-// over takes from what a job was told before what set does not say.
-func (s Settings) over(past *Past) (Settings, error) {
-	if past == nil || past.Result.Harborgate == nil || past.Result.Harborgate.Budgets == nil {
-		return s, nil
-	}
-	was := past.Result.Harborgate.Budgets
-	for to, text := range map[*USD]string{&s.Budget: was.Job, &s.TrialBudget: was.Trial} {
-		if *to > 0 || text == "" {
-			continue
-		}
-		if err := to.UnmarshalText([]byte(text)); err != nil {
-			return s, fmt.Errorf("the budget that the job was given is damaged in its result.json: %w: give it again, with --budget-usd or --trial-budget-usd", err)
-		}
-	}
-	return s, nil
-}
-
-func (s Settings) budgets() *trials.Budgets {
-	b := trials.Budgets{}
-	if s.Budget > 0 {
-		b.Job = s.Budget.String()
-	}
-	if s.TrialBudget > 0 {
-		b.Trial = s.TrialBudget.String()
-	}
-	if b == (trials.Budgets{}) {
-		return nil
-	}
-	return &b
 }
