@@ -204,14 +204,14 @@ func (g *grant) count(r *Record) {
 	t.Requests++
 	t.Waited += r.waited
 	if r.billed {
-		g.failing = r.Refused == wire.Down || r.Refused == "" && r.Status >= 500
+		g.failing = r.fruitless()
 		t.Last = Ending{Status: r.Status, Refused: r.Refused, Why: r.Why, Budget: r.Budget, End: r.End}
 	}
 	if r.Refused != "" {
 		t.Refused++
 		return
 	}
-	if r.Status >= 400 {
+	if r.UpstreamFailed() {
 		t.Failed++
 	}
 	t.Usage = add(t.Usage, r.Usage)
@@ -221,13 +221,13 @@ func (g *grant) count(r *Record) {
 	switch {
 	case r.Cost != nil:
 		t.Cost += *r.Cost
-	case r.billed && r.Status < 400: // what the upstream failed at is billed as nothing
+	case r.billed && !r.unpaid():
 		t.Unpriced++
 	}
-	if r.billed && r.Status < 400 {
+	if r.billed && !r.unpaid() {
 		t.byModel(r)
 	}
-	if r.billed && r.Status < 400 && r.End == Complete {
+	if r.billed && r.End == Complete {
 		t.Answered++
 	}
 }

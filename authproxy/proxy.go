@@ -43,6 +43,8 @@ type Options struct {
 	// Bodies is how many bytes of request bodies are held at once; 256 MiB unless
 	// given.
 	Bodies int64
+	// Answer is how many bytes one answer may have; 1 GiB unless given.
+	Answer int64
 	// Connections are how many may be open at once.
 	Connections Connections
 	// Write is how long one piece of an answer may take to be accepted; a minute
@@ -90,6 +92,7 @@ const keptEnded = 1024
 // New returns a proxy that is not ready: see Reload. Close it.
 func New(o Options) (*Proxy, error) {
 	o.Bodies = cmp.Or(o.Bodies, 256<<20)
+	o.Answer = cmp.Or(o.Answer, 1<<30)
 	o.Write = cmp.Or(o.Write, time.Minute)
 	o.Connections = Connections{cmp.Or(o.Connections.All, 8192), cmp.Or(o.Connections.Source, 2048)}
 	if o.Log == nil || o.Load == nil {

@@ -3,6 +3,7 @@ package authproxy
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"sync"
@@ -47,13 +48,37 @@ type Record struct {
 	billed bool // a provider may ask money for it
 }
 
+// UpstreamFailed reports whether the upstream answered with an error, by its status or
+// under one of success.
+func (r *Record) UpstreamFailed() bool {
+	return r.Refused == "" && (r.Status >= http.StatusBadRequest || r.End == Refused || r.End == Failed)
+}
+
+// fruitless reports whether the request came to nothing through its upstream.
+func (r *Record) fruitless() bool {
+	switch r.Refused {
+	case wire.Down, wire.BadAnswer:
+		return true
+	case "":
+		return r.Status >= http.StatusInternalServerError || r.End == Failed
+	}
+	return false
+}
+
+// unpaid reports whether the upstream's error is billed as nothing: under a status of
+// success, it may be said what was used until then.
+func (r *Record) unpaid() bool {
+	return r.Status >= http.StatusBadRequest || r.UpstreamFailed() && r.Usage == (Usage{})
+}
+
 // End is how a request ended.
 type End string
 
 // The ends.
 const (
 	Complete   End = "complete"
-	Refused    End = "refused"     // by the proxy, or by the upstream with an error
+	Refused    End = "refused"     // by the proxy, or by the upstream with a status of error, or an error about what was asked
+	Failed     End = "failed"      // the answer is an error of the upstream's, or ends with one, under a status of success
 	ClientGone End = "client_gone" // before the answer was complete
 	Revoked    End = "revoked"     // cut, because the grant had ended
 	Stopped    End = "stopped"     // cut, because the proxy waited no longer

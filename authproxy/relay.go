@@ -81,36 +81,48 @@ func (x *exchange) relay() error {
 	}
 	s.flush = length < 0
 	err = s.copy(body)
+	ended := s.tap.Ended()
 	x.report = s.tap.End()
-	return x.over(err, s)
+	x.rec.End = x.over(err, ended)
+	if err == nil && (x.rec.End != Truncated || x.framed()) {
+		return nil
+	}
+	if !errors.Is(err, errWrite) { // what is counted as sent is sent before the connection is cut
+		_ = x.rc.SetWriteDeadline(time.Now().Add(oneSecond))
+		_ = x.rc.Flush()
+	}
+	return errAborted
 }
 
-// over says how the answer ended.
-func (x *exchange) over(err error, s *stream) error {
-	complete := s.tap.Ended() || x.report.Complete
-	resp := x.resp
-	switch {
-	case resp.StatusCode >= http.StatusBadRequest:
-		x.rec.End = Refused
-	case complete || err == nil && x.route.Cost != wire.Billed:
-		x.rec.End = Complete // a client that leaves after the last event has got all
+// over is how the answer ended. A stream that came to its own end is complete, even
+// if the client or the upstream did not wait for anything more; a document has come
+// to its end only with the last byte that was announced.
+func (x *exchange) over(err error, ended bool) End {
+	switch complete := ended || err == nil && (x.report.Complete || x.route.Cost != wire.Billed); {
+	case x.resp.StatusCode >= http.StatusBadRequest:
+		return Refused
+	case errors.Is(err, errEndless):
+		x.p.opts.Log.Warn("an answer without an end was cut", "upstream", x.up.name, "request", x.rec.ID, "limit", x.p.opts.Answer)
+		return Cut
+	case x.report.Failed && (err == nil || complete):
+		return x.failed()
+	case complete:
+		return Complete
 	case err == nil:
-		x.rec.End = Truncated
-		if x.framed() {
-			return nil
-		}
-		return errAborted // only the closing of the connection said that it is over
+		return Truncated
 	case errors.Is(err, errWrite), x.ctx.Err() != nil:
 		_ = x.ended()
-		return errAborted
-	default:
-		x.rec.End = Cut
-		return errAborted
+		return x.rec.End
 	}
-	if err != nil {
-		return errAborted
+	return Cut
+}
+
+// failed is the end of an answer that is an error, under a status of success.
+func (x *exchange) failed() End {
+	if x.report.Clients {
+		return Refused
 	}
-	return nil
+	return Failed
 }
 
 // framed reports whether the end of the upstream's answer was marked as such.
@@ -133,8 +145,10 @@ type stream struct {
 	err    error // of writing
 }
 
-// errWrite is why the client did not get a piece.
-var errWrite = errors.New("the client does not take the answer")
+var (
+	errWrite   = errors.New("the client does not take the answer")
+	errEndless = errors.New("the answer is longer than any may be")
+)
 
 // copy passes all of body on. It ends without error when body does.
 func (s *stream) copy(body io.Reader) error {
@@ -143,8 +157,11 @@ func (s *stream) copy(body io.Reader) error {
 	defer func() { x.p.pieces.put(piece) }()
 	silence := time.AfterFunc(x.up.conf.Timeouts.Idle, func() { x.cancel(errSilent) })
 	defer silence.Stop()
-	for {
+	for left := x.p.opts.Answer; ; {
 		n, err := body.Read(*piece)
+		if left -= int64(n); left < 0 {
+			return errEndless
+		}
 		if n > 0 {
 			silence.Reset(x.up.conf.Timeouts.Idle)
 			s.pass((*piece)[:n])

@@ -43,7 +43,9 @@ func (x *exchange) usage() {
 		return
 	case r.Known && (r.Complete || r.Failed):
 		x.rec.Usage = r.Usage
-	case x.resp == nil, r.Complete, x.rec.End == Complete, x.rec.End == Refused:
+	case r.Failed && r.Text == 0:
+		// Nothing came but an error, which costs nothing.
+	case x.resp == nil, r.Complete && !r.Failed, x.rec.End == Complete, x.rec.End == Refused:
 		// It was sent, and nobody saw what came of it; or it came and said nothing.
 		x.rec.Usage, x.rec.Guessed = x.worst, true
 	default:

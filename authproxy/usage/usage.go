@@ -79,7 +79,7 @@ func (r *Row) add(rec authproxy.Record) {
 		r.Refused++
 		return
 	}
-	if rec.Status >= 400 {
+	if rec.UpstreamFailed() {
 		r.Failed++
 	}
 	if rec.Guessed {

@@ -210,6 +210,8 @@ func (m *models) failure(p trials.Phase, t authproxy.Totals) *trials.Failure {
 		return nil
 	case last.Status >= 500 || last.Status == 429:
 		return unreached(fmt.Sprintf("the last request for a model was answered with %d by the upstream", last.Status))
+	case last.End == authproxy.Failed:
+		return unreached("the last request for a model was answered with an error by the upstream, under the status of success")
 	case slices.Contains([]authproxy.End{authproxy.Cut, authproxy.Truncated, authproxy.Idle, authproxy.Broken, authproxy.Stopped}, last.End):
 		return unreached("the last answer broke off")
 	case t.Answered == 0 && last.Status == 0:

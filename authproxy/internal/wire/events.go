@@ -8,26 +8,40 @@ type Events struct {
 	held    []byte // the beginning of an event
 	inLine  bool   // a line has begun
 	afterCR bool   // the last byte was a carriage return, so a line feed ends no line
+	lost    bool   // the event that has begun is not kept
 }
+
+// lose lets go of the event that has begun: it is not emitted.
+func (e *Events) lose() { e.held, e.lost = nil, true }
 
 // Feed calls emit with each event that p completes. The bytes are valid until emit
 // returns; all of them together are what was fed.
 func (e *Events) Feed(p []byte, emit func(raw []byte)) {
 	for len(p) > 0 {
 		n := e.boundary(p)
-		if n < 0 {
+		switch {
+		case n < 0 && e.lost:
+			return
+		case n < 0:
 			e.held = append(e.held, p...)
 			return
+		case e.lost:
+			e.lost = false
+		default:
+			e.emit(p[:n], emit)
 		}
-		raw := p[:n]
-		if len(e.held) > 0 {
-			e.held = append(e.held, raw...)
-			raw = e.held
-		}
-		emit(raw)
-		e.held = e.held[:0]
 		p = p[n:]
 	}
+}
+
+// emit calls f with the event that ends with raw.
+func (e *Events) emit(raw []byte, f func([]byte)) {
+	if len(e.held) > 0 {
+		e.held = append(e.held, raw...)
+		raw = e.held
+	}
+	f(raw)
+	e.held = e.held[:0]
 }
 
 // Rest is the event that has begun and not ended.

@@ -9,7 +9,8 @@ import (
 )
 
 // longest is the longest event, or whole answer, that is looked into. What is
-// longer passes unread, and counts as an answer that does not say what it used.
+// longer passes unread: a whole answer counts as one that does not say what it used,
+// an event as text.
 const longest = 8 << 20
 
 // Report is what an answer said about itself.
@@ -22,8 +23,12 @@ type Report struct {
 	ID         string
 	Tier       string
 	Complete   bool  // it came to the end that its format has
-	Failed     bool  // it ended with an error
+	Failed     bool  // it is an error, or ended with one
+	Clients    bool  // that error is about what was asked
 	Text       int64 // bytes of text, while usage is not known
+
+	outputKnown bool // it stated what came out
+	odd         bool // a number of its usage cannot be believed
 }
 
 // Tap reads an answer on the side. It changes and delays nothing. It is not safe
@@ -33,7 +38,7 @@ type Tap struct {
 	stream bool
 	events Events
 	whole  []byte
-	blind  bool // it was too long
+	blind  bool // the whole answer was too long
 	report Report
 }
 
@@ -53,32 +58,46 @@ func (t *Tap) Write(p []byte) {
 	switch {
 	case t.blind:
 	case t.stream:
+		if t.events.lost {
+			t.report.Text += int64(len(p))
+		}
 		t.events.Feed(p, t.event)
-		t.blind = len(t.events.held) > longest
+		if n := len(t.events.held); n > longest {
+			t.events.lose()
+			t.report.unread(n)
+		}
 	default:
 		t.whole = append(t.whole, p...)
-		t.blind = len(t.whole) > longest
+		if t.blind = len(t.whole) > longest; t.blind {
+			t.whole = nil
+		}
 	}
-	if t.blind {
-		t.events.held, t.whole = nil, nil
-	}
+}
+
+// unread counts an event of n bytes that is not looked into, which may hold text and
+// may have said what was used.
+func (r *Report) unread(n int) {
+	r.Text += int64(n)
+	r.Known, r.outputKnown = false, false
 }
 
 // Ended reports whether the answer has come to the end that its format has.
 func (t *Tap) Ended() bool { return t.report.Complete }
 
 // End reads what is left and returns the report. An answer that was too long to be
-// read has no known usage.
+// read, or whose numbers cannot be believed, has no known usage.
 func (t *Tap) End() Report {
 	switch {
 	case t.blind:
-		t.report.Known, t.report.InputKnown = false, false
 	case t.stream:
 		if rest := t.events.Rest(); len(rest) > 0 {
 			t.event(rest)
 		}
 	case len(t.whole) > 0:
 		t.report.Complete = t.document()
+	}
+	if t.report.odd {
+		t.report.Known = false
 	}
 	return t.report
 }
@@ -92,6 +111,7 @@ func (t *Tap) document() bool {
 		}
 		for i := range list {
 			t.report.take(t.format, &list[i])
+			t.report.fail(&list[i])
 		}
 		return true
 	}
@@ -100,7 +120,8 @@ func (t *Tap) document() bool {
 		return false
 	}
 	t.report.take(t.format, &d)
-	t.report.Failed = len(d.Error) > 0 && string(d.Error) != "null"
+	t.report.fail(&d)
+	t.report.Failed = t.report.Failed || finishedWithError(t.whole)
 	return true
 }
 
@@ -110,7 +131,7 @@ func slim(whole []byte) []byte {
 	var out []byte
 	err := Members(whole, func(m Member) error {
 		switch m.Key {
-		case "type", "id", "model", "modelVersion", "service_tier", "usage", "usageMetadata", "message", "response", "responseId", "error":
+		case "type", "id", "model", "modelVersion", "service_tier", "usage", "usageMetadata", "message", "response", "responseId", "error", "status":
 			out = append(append(append(append(out, ",\""...), m.Key...), "\":"...), m.Value...)
 		}
 		return nil
@@ -150,7 +171,7 @@ func telling(f Format, name string, data []byte) bool {
 	case Messages:
 		return tellingMessage(name, data)
 	case Responses:
-		return name == "error" || has(data, `"response.completed"`) || has(data, `"response.incomplete"`) ||
+		return name == "error" || has(data, `"error"`) || has(data, `"response.completed"`) || has(data, `"response.incomplete"`) ||
 			has(data, `"response.failed"`) || has(data, `"response.created"`)
 	case Generate:
 		return has(data, `"usageMetadata"`) || has(data, `"finishReason"`) || has(data, `"error"`)
@@ -182,8 +203,8 @@ func (t *Tap) telling(name string, data []byte) {
 	r := &t.report
 	r.take(t.format, &d)
 	r.Complete = r.Complete || ends(t.format, &d)
-	failed := len(d.Error) > 0 && string(d.Error) != "null" || d.Type == "error" || d.Type == "response.failed"
-	r.Failed = r.Failed || failed
+	r.fail(&d)
+	r.Failed = r.Failed || finishedWithError(data)
 	if !r.Known || t.format == Messages {
 		r.Text += textIn(data)
 	}

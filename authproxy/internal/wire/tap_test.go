@@ -140,17 +140,67 @@ func TestErrorEventsAreSeen(t *testing.T) {
 	}
 }
 
-func TestTooLongToReadIsUnknown(t *testing.T) {
+// What is too long to be looked into is passed over; what was said before it, and
+// behind it, counts.
+func TestAGiantEventLosesNothingElse(t *testing.T) {
 	t.Parallel()
-	tap := NewTap(Chat, "text/event-stream")
-	line := bytes.Repeat([]byte("x"), 1<<20)
-	tap.Write([]byte("data: "))
-	for range 9 {
-		tap.Write(line)
+	giant := func(tap *Tap) {
+		tap.Write([]byte("data: "))
+		for range 9 {
+			tap.Write(bytes.Repeat([]byte("x"), 1<<20))
+		}
 	}
-	tap.Write([]byte("\n\ndata: {\"choices\":[],\"usage\":{\"prompt_tokens\":1,\"completion_tokens\":1}}\n\n"))
+	begun := func(format Format, event string) *Tap {
+		tap := NewTap(format, "text/event-stream")
+		tap.Write([]byte(event))
+		giant(tap)
+		return tap
+	}
+	start := event2("message_start", `{"type":"message_start","message":{"usage":{"input_tokens":100,"output_tokens":1}}}`)
+	if r := begun(Messages, start).End(); r.Known || !r.InputKnown || r.Usage.Input != 100 || r.Text < 9<<20 {
+		t.Errorf("cut within it: %+v", r)
+	}
+	tap := begun(Messages, start)
+	tap.Write([]byte("\n\n" + event2("message_delta", `{"type":"message_delta","usage":{"output_tokens":20}}`) + event2("message_stop", `{"type":"message_stop"}`)))
+	if r := tap.End(); !r.Known || !r.Complete || r.Usage != (Usage{Input: 100, Output: 20}) {
+		t.Errorf("gone on behind it: %+v", r)
+	}
+	tap = begun(Chat, "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":1,\"completion_tokens\":1}}\n\n")
 	if r := tap.End(); r.Known {
+		t.Errorf("what came later may have said more: %+v", r)
+	}
+	if len(tap.events.held) != 0 {
+		t.Errorf("%d bytes of it are kept", len(tap.events.held))
+	}
+}
+
+// Numbers that cannot be believed make usage unknown, wherever they come.
+func TestNonsenseInAStreamIsNoUsage(t *testing.T) {
+	t.Parallel()
+	start := func(in string) string {
+		return event2("message_start", `{"type":"message_start","message":{"usage":{"input_tokens":`+in+`,"output_tokens":1}}}`)
+	}
+	end := func(out string) string {
+		return event2("message_delta", `{"type":"message_delta","usage":{"output_tokens":`+out+`}}`) + event2("message_stop", `{"type":"message_stop"}`)
+	}
+	for _, body := range []string{
+		start("-100") + end("20"), start("100") + end("-20"), start("1e30") + end("20"), start(`"100"`) + end("20"), end("20"),
+		start("100") + event2("message_delta", `{"type":"message_delta","usage":{"cache_read_input_tokens":-5}}`) + end("20"),
+	} {
+		if r := tapped(Messages, "text/event-stream", []byte(body), 50); r.Known || !r.Complete {
+			t.Errorf("%s: %+v", body, r)
+		}
+	}
+	if r := tapped(Messages, "text/event-stream", []byte(start("100")+end("20")), 50); !r.Known {
 		t.Errorf("%+v", r)
+	}
+	for format, usage := range map[Format]string{
+		Chat:     `{"usage":{"prompt_tokens":100,"completion_tokens":-1}}`,
+		Generate: `{"usageMetadata":{"promptTokenCount":100,"candidatesTokenCount":-1}}`,
+	} {
+		if r := tapped(format, "text/event-stream", []byte("data: "+usage+"\n\n"), 50); r.Known {
+			t.Errorf("%s: %+v", usage, r)
+		}
 	}
 }
 

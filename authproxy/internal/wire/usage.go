@@ -2,6 +2,7 @@ package wire
 
 import (
 	"encoding/json"
+	"slices"
 	"strconv"
 )
 
@@ -24,19 +25,31 @@ func (u Usage) Tokens() int64 { return u.Prompt() + u.Output }
 func (u Usage) Prompt() int64 { return u.Input + u.CacheRead + u.CacheWrite + u.CacheWriteLong }
 
 // number is a count as an answer states it: absent, or not to be believed, is nil.
-type number struct{ v *int64 }
+type number struct {
+	v   *int64
+	odd bool // stated, and not to be believed
+}
 
 // credible is the largest count that is believed.
 const credible = 1 << 32
 
-// UnmarshalJSON takes any number; what is negative or absurd counts as absent, so
-// that no upstream can lower what was used.
+// UnmarshalJSON takes any number; what is negative, absurd or no number makes usage
+// unknown, so that no upstream can lower what was used.
 func (n *number) UnmarshalJSON(b []byte) error {
-	if f, err := strconv.ParseFloat(string(b), 64); err == nil && f >= 0 && f <= credible {
+	f, err := strconv.ParseFloat(string(b), 64)
+	switch {
+	case string(b) == "null":
+	case err == nil && f >= 0 && f <= credible:
 		v := int64(f)
 		n.v = &v
+	default:
+		n.odd = true
 	}
 	return nil
+}
+
+func anyOdd(numbers ...number) bool {
+	return slices.ContainsFunc(numbers, func(n number) bool { return n.odd })
 }
 
 func (n number) into(to *int64) {
@@ -112,7 +125,8 @@ type document struct {
 	Output []struct { // of a response
 		Type string `json:"type"`
 	} `json:"output"`
-	Error json.RawMessage `json:"error"`
+	Error  json.RawMessage `json:"error"`
+	Status string          `json:"status"` // of a response
 }
 
 // take adds what a document says to the report. Later statements win, field by
@@ -180,8 +194,11 @@ func (r *Report) takeAnthropic(s *stated) {
 	if s.ServerTools != nil {
 		s.ServerTools.Searches.into(&u.Searches)
 	}
+	r.odd = r.odd || anyOdd(s.InputTokens, s.OutputTokens, s.CacheRead, s.CacheCreation) ||
+		s.Creation != nil && anyOdd(s.Creation.Short, s.Creation.Long)
 	r.InputKnown = r.InputKnown || s.InputTokens.v != nil
-	r.Known = r.Known || s.InputTokens.v != nil || s.OutputTokens.v != nil
+	r.outputKnown = r.outputKnown || s.OutputTokens.v != nil
+	r.Known = r.InputKnown && r.outputKnown
 }
 
 func (r *Report) takeOpenAI(s *stated) {
@@ -189,6 +206,8 @@ func (r *Report) takeOpenAI(s *stated) {
 	if prompt.v == nil {
 		prompt, out = s.InputTokens, s.OutputTokens
 	}
+	r.odd = r.odd || anyOdd(s.PromptTokens, s.CompletionTokens, s.InputTokens, s.OutputTokens,
+		s.PromptDetails.Cached, s.InputDetails.Cached, s.PromptDetails.Written, s.InputDetails.Written)
 	if prompt.v == nil && out.v == nil {
 		return
 	}
@@ -205,6 +224,7 @@ func (r *Report) takeOpenAI(s *stated) {
 }
 
 func (r *Report) takeGemini(m *metadata) {
+	r.odd = r.odd || anyOdd(m.Prompt, m.Cached, m.Candidates, m.Thoughts, m.ToolPrompt)
 	if m.Prompt.v == nil && m.Candidates.v == nil {
 		return
 	}
