@@ -59,13 +59,10 @@ func (s GrantSpec) check(t *table, now time.Time) error {
 	if !s.Expires.After(now) || s.Expires.After(now.Add(LongestGrant)) {
 		errs = append(errs, fmt.Errorf("grant: expires must be ahead, by at most %s", LongestGrant))
 	}
-	for _, b := range []Sum{s.Budget, s.Trials, s.Jobs} {
+	for _, b := range []Sum{s.Budget, s.Trials, s.Jobs, {Money: s.JobElsewhere}} {
 		if b.Money < 0 || b.Tokens < 0 || b.Requests < 0 {
-			errs = append(errs, errors.New("grant: a budget is negative"))
+			errs = append(errs, errors.New("grant: a budget, or what is spent of it, is negative"))
 		}
-	}
-	if s.JobElsewhere < 0 {
-		errs = append(errs, errors.New("grant: what was spent elsewhere is negative"))
 	}
 	if s.Concurrent < 0 {
 		errs = append(errs, errors.New("grant: concurrent is negative"))
@@ -91,7 +88,8 @@ type Totals struct {
 	Partial bool `json:"partial,omitempty"`
 	// Gone says that somebody else had ended the grant before.
 	Gone bool `json:"gone,omitempty"`
-	// Last is how the latest request ended that a provider would be paid for.
+	// Last is how the latest request ended that a provider would be paid for; where
+	// none was, the latest whose model or upstream is not the grant's.
 	Last Ending `json:"last"`
 }
 
@@ -110,6 +108,7 @@ type Ending struct {
 	Why     string      `json:"why,omitempty"`
 	Budget  string      `json:"budget,omitempty"`
 	End     End         `json:"end,omitempty"`
+	Model   string      `json:"model,omitempty"` // that was asked for
 }
 
 // grant is one minted grant.
@@ -205,8 +204,8 @@ func (g *grant) count(r *Record) {
 	t.Waited += r.waited
 	if r.billed {
 		g.failing = r.fruitless()
-		t.Last = Ending{Status: r.Status, Refused: r.Refused, Why: r.Why, Budget: r.Budget, End: r.End}
 	}
+	t.last(r)
 	if r.Refused != "" {
 		t.Refused++
 		return
@@ -229,6 +228,14 @@ func (g *grant) count(r *Record) {
 	}
 	if r.billed && r.End == Complete {
 		t.Answered++
+	}
+}
+
+// last keeps how a request ended, if that is the one that says how the grant's did.
+func (t *Totals) last(r *Record) {
+	none := t.Last.End == "" || t.Last.Refused == wire.Forbidden
+	if r.billed || none && r.Refused == wire.Forbidden {
+		t.Last = Ending{Status: r.Status, Refused: r.Refused, Why: r.Why, Budget: r.Budget, End: r.End, Model: r.Model}
 	}
 }
 

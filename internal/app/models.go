@@ -130,7 +130,7 @@ func (m *models) Grant(ctx context.Context, w runner.Want) (*runner.Grant, error
 			if err := p.trouble(id); err != nil {
 				return metered(id, totals), trials.NewFailure(w.Phase, trials.CauseModels, "", err.Error())
 			}
-			return metered(id, totals), m.failure(w.Phase, totals)
+			return metered(id, totals), m.failure(w.Phase, totals, time.Now().After(w.Until))
 		},
 	}, nil
 }
@@ -173,66 +173,6 @@ func (m *models) spec(w runner.Want) ([]agents.Upstream, authproxy.GrantSpec) {
 		add(w.Replaced[name], name)
 	}
 	return ups, s
-}
-
-// BudgetError is why a job stopped whose money is used up.
-type BudgetError struct {
-	Name string // "job" or "day"
-	Why  string
-}
-
-func (e *BudgetError) Error() string {
-	next := "`harbor job resume` with a larger --budget-usd goes on with it"
-	if e.Name == "day" {
-		next = "`harbor job resume` goes on with it tomorrow (UTC), or with a larger budgets.day"
-	}
-	return fmt.Sprintf("the job was stopped: %s; %s", e.Why, next)
-}
-
-// failure is what the end of the last request means for the phase: models that were
-// out of reach cost the verdict, whatever the agent made of it. Of what came before,
-// agents recover.
-func (m *models) failure(p trials.Phase, t authproxy.Totals) *trials.Failure {
-	last := t.Last
-	unreached := func(why string) *trials.Failure { return trials.NewFailure(p, trials.CauseModels, "", why) }
-	switch {
-	case t.Gone:
-		return unreached("its token was revoked while it was at work")
-	case last.Budget != "":
-		return m.overBudget(p, last)
-	case last.Refused == authproxy.KeyRefused:
-		return trials.NewFailure(p, trials.CauseModelKey, "", last.Why+": see `harbor auth check`")
-	case slices.Contains(authproxy.OwnTrouble(), last.Refused):
-		return unreached(last.Why)
-	case t.Partial && t.Answered == 0:
-		return unreached("the auth proxy was killed, and no answer of a model came since")
-	case last.Refused != "" || last.End == "": // the client's doing, or nothing was asked
-		return nil
-	case last.Status >= 500 || last.Status == 429:
-		return unreached(fmt.Sprintf("the last request for a model was answered with %d by the upstream", last.Status))
-	case last.End == authproxy.Failed:
-		return unreached("the last request for a model was answered with an error by the upstream, under the status of success")
-	case slices.Contains([]authproxy.End{authproxy.Cut, authproxy.Truncated, authproxy.Idle, authproxy.Broken, authproxy.Stopped}, last.End):
-		return unreached("the last answer broke off")
-	case t.Answered == 0 && last.Status == 0:
-		return unreached(fmt.Sprintf("no answer of a model came, in %d requests", t.Requests))
-	}
-	return nil
-}
-
-// overBudget is what a budget that is used up means: the trial's own is the agent's
-// to keep, the job's and the day's end the job.
-func (m *models) overBudget(p trials.Phase, last authproxy.Ending) *trials.Failure {
-	switch {
-	case last.Refused == authproxy.Forbidden: // there is no price to count with
-		return trials.NewFailure(p, trials.CauseModels, "", last.Why)
-	case last.Budget == "job" || last.Budget == "day":
-		if m.stop != nil {
-			m.stop(&BudgetError{last.Budget, last.Why})
-		}
-		return trials.NewFailure(p, trials.CauseCancelled, "", last.Why)
-	}
-	return trials.NewFailure(p, trials.CauseBudget, "", last.Why)
 }
 
 // user is who wants models: a job, or a trial without one.

@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"harborgate/authproxy"
 	"harborgate/internal/mockllm"
 	"harborgate/providers/fake"
 	"harborgate/trials"
@@ -376,31 +375,6 @@ func TestModelsThatCannotBeMeant(t *testing.T) {
 	other := "mylab/llama"
 	if _, err := m.suits(trials.AgentConfig{Name: &command, ModelName: &other}); err == nil || !strings.Contains(err.Error(), "budget") {
 		t.Errorf("a budget that holds nothing: %v", err)
-	}
-}
-
-// An upstream that never answers is no work of the agent's, whatever ended the wait.
-func TestAnswersThatNeverCameAreNobodysZero(t *testing.T) {
-	t.Parallel()
-	m := &models{}
-	for name, c := range map[string]struct {
-		totals authproxy.Totals
-		want   string
-	}{
-		"never answered":           {authproxy.Totals{Requests: 1, Last: authproxy.Ending{End: authproxy.ClientGone}}, trials.ExcModels},
-		"answered before":          {authproxy.Totals{Requests: 2, Answered: 1, Last: authproxy.Ending{End: authproxy.ClientGone}}, ""},
-		"the agent's own mistakes": {authproxy.Totals{Requests: 1, Last: authproxy.Ending{Status: 400, End: authproxy.Complete}}, ""},
-		"no requests":              {authproxy.Totals{}, ""},
-		"killed, and silent since": {authproxy.Totals{Requests: 3, Partial: true}, trials.ExcModels},
-		"killed, and went on":      {authproxy.Totals{Requests: 3, Partial: true, Answered: 1, Last: authproxy.Ending{Status: 200, End: authproxy.Complete}}, ""},
-	} {
-		got := ""
-		if f := m.failure(trials.PhaseAgentExecution, c.totals); f != nil {
-			got = f.Exception
-		}
-		if got != c.want {
-			t.Errorf("%s: %q, want %q", name, got, c.want)
-		}
 	}
 }
 

@@ -1,0 +1,73 @@
+package app
+
+import (
+	"strings"
+	"testing"
+
+	"harborgate/authproxy"
+	"harborgate/internal/mockllm"
+	"harborgate/trials"
+)
+
+// An upstream that never answers is no work of the agent's, unless that did not wait.
+func TestAnswersThatNeverCameAreNobodysZero(t *testing.T) {
+	t.Parallel()
+	m := &models{}
+	last := func(status int, end authproxy.End) authproxy.Ending {
+		return authproxy.Ending{Status: status, End: end, Model: "m1"}
+	}
+	forbidden := last(403, authproxy.Refused)
+	forbidden.Refused, forbidden.Why = authproxy.Forbidden, "the grant does not allow this model"
+	for name, c := range map[string]struct {
+		totals authproxy.Totals
+		late   bool
+		want   string // exception, and a part of the message
+		said   string
+	}{
+		"never answered in time":   {authproxy.Totals{Requests: 1, Last: last(0, authproxy.ClientGone)}, true, trials.ExcModels, "before the phase ended"},
+		"cut with its grant":       {authproxy.Totals{Requests: 1, Last: last(0, authproxy.Revoked)}, false, trials.ExcModels, "before the phase ended"},
+		"hung up":                  {authproxy.Totals{Requests: 1, Last: last(0, authproxy.ClientGone)}, false, "", ""},
+		"answered before":          {authproxy.Totals{Requests: 2, Answered: 1, Last: last(0, authproxy.ClientGone)}, true, "", ""},
+		"the agent's own mistakes": {authproxy.Totals{Requests: 1, Last: last(400, authproxy.Refused)}, false, "", ""},
+		"a body too large":         {authproxy.Totals{Requests: 1, Last: last(413, authproxy.Refused)}, false, "", ""},
+		"no such model":            {authproxy.Totals{Requests: 2, Last: last(404, authproxy.Refused)}, false, trials.ExcModels, "m1 (404)"},
+		"not for this account":     {authproxy.Totals{Requests: 2, Last: last(403, authproxy.Refused)}, false, trials.ExcModels, "m1 (403)"},
+		"forbidden by the proxy":   {authproxy.Totals{Requests: 2, Last: forbidden}, false, trials.ExcModels, "m1: the grant does not allow"},
+		"forbidden, and went on":   {authproxy.Totals{Requests: 2, Answered: 1, Last: forbidden}, false, "", ""},
+		"unknown, and went on":     {authproxy.Totals{Requests: 2, Answered: 1, Last: last(404, authproxy.Refused)}, false, "", ""},
+		"no requests":              {authproxy.Totals{}, false, "", ""},
+		"killed, and silent since": {authproxy.Totals{Requests: 3, Partial: true}, false, trials.ExcModels, "killed"},
+		"killed, and went on":      {authproxy.Totals{Requests: 3, Partial: true, Answered: 1, Last: last(200, authproxy.Complete)}, false, "", ""},
+	} {
+		got, said := "", ""
+		if f := m.failure(trials.PhaseAgentExecution, c.totals, c.late); f != nil {
+			got, said = f.Exception, f.Message
+		}
+		if got != c.want || !strings.Contains(said, c.said) {
+			t.Errorf("%s: %q %q, want %q", name, got, said, c.want)
+		}
+	}
+}
+
+// A trial whose every request was turned down for its model has no verdict.
+func TestModelThatNobodyServesIsNoVerdict(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		line string
+		step mockllm.Step
+	}{
+		"404 of the upstream":    {askLine, mockllm.Step{Status: 404}},
+		"403 of the upstream":    {askLine, mockllm.Step{Status: 403}},
+		"forbidden by the proxy": {strings.ReplaceAll(askLine, "claude-sonnet-4-5", "another"), mockllm.Step{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newModelRig(t, strings.ReplaceAll(c.line, "|| exit 7", ""), "")
+			r.mock.Always(func(mockllm.Request) mockllm.Step { return c.step })
+			_, res, err := r.run()
+			if err != nil || res.RewardValid || res.ExceptionInfo == nil || res.ExceptionInfo.Type != trials.ExcModels {
+				t.Errorf("%v, %+v", err, res.ExceptionInfo)
+			}
+		})
+	}
+}
