@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 
 	"harborgate/agents/packages"
+	"harborgate/agents/settings"
 	"harborgate/providers"
 	"harborgate/trials"
 )
@@ -26,7 +27,8 @@ func claudeCode() facts {
 			{Name: "allowed_tools", Doc: "tools that it may use"},
 			{Name: "disallowed_tools", Doc: "tools that it may not use"},
 		},
-		command: claudeCommand,
+		tools: true, skills: func(logsDir string) string { return logsDir + "/sessions/skills" },
+		files: claudeFiles, command: claudeCommand,
 		outcome: func() outcome { return &claudeOutcome{} }, steps: claudeSteps,
 	}
 }
@@ -37,6 +39,16 @@ var claudeFlags = []struct{ option, flag string }{
 	{"allowed_tools", "--allowedTools"}, {"disallowed_tools", "--disallowedTools"},
 }
 
+// claudeTools is the file of the MCP servers.
+const claudeTools = "mcp.json"
+
+func claudeFiles(j job) map[string]string {
+	if len(j.Tools) == 0 {
+		return nil
+	}
+	return map[string]string{claudeTools: settings.ClaudeTools(j.Tools)}
+}
+
 func claudeCommand(j job) providers.Command {
 	args := []string{
 		bundleDir + "/claude", "--verbose", "--output-format=stream-json", "--permission-mode=bypassPermissions", "--model", j.Model,
@@ -45,6 +57,9 @@ func claudeCommand(j job) providers.Command {
 		if v := j.Options[f.option]; v != "" {
 			args = append(args, f.flag, v)
 		}
+	}
+	if len(j.Tools) > 0 {
+		args = append(args, "--mcp-config", j.Home+"/"+claudeTools)
 	}
 	return providers.Command{
 		Args: append(args, "--print", "--", j.Instruction),

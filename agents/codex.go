@@ -3,9 +3,11 @@ package agents
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strconv"
 
 	"harborgate/agents/packages"
+	"harborgate/agents/settings"
 	"harborgate/providers"
 	"harborgate/trials"
 )
@@ -26,6 +28,7 @@ func codex() facts {
 		},
 		command: codexCommand,
 		outcome: func() outcome { return &codexOutcome{} }, steps: codexSteps, dir: codexHome,
+		tools: true, skills: func(string) string { return "~/.agents/skills" },
 	}
 }
 
@@ -37,23 +40,25 @@ const codexToken = "HARBOR_MODEL_TOKEN"
 
 func codexCommand(j job) providers.Command {
 	provider := fmt.Sprintf(`model_providers.harborgate={name="harborgate",base_url=%s,env_key=%q,wire_api="responses"}`, strconv.Quote(j.Base), codexToken)
-	settings := []string{
+	flags := []string{
 		provider, `model_provider="harborgate"`, "check_for_update_on_startup=false", "analytics.enabled=false",
 		"features.plugins=false", "features.apps=false",
 	}
 	for _, option := range []string{"reasoning_effort", "reasoning_summary"} {
 		if v := j.Options[option]; v != "" {
-			settings = append(settings, "model_"+option+"="+strconv.Quote(v))
+			flags = append(flags, "model_"+option+"="+strconv.Quote(v))
 		}
 	}
+	tools, env := settings.CodexTools(j.Tools)
+	if len(j.Tools) > 0 {
+		flags = append(flags, "mcp_servers="+tools)
+	}
+	maps.Copy(env, map[string]string{codexToken: j.Token, "CODEX_HOME": j.LogsDir + "/" + codexHome, "OPENAI_API_KEY": j.Token, "OPENAI_BASE_URL": j.Base})
 	args := []string{bundleDir + "/bin/codex", "exec", "--dangerously-bypass-approvals-and-sandbox", "--skip-git-repo-check", "--json", "--model", j.Model}
-	for _, s := range settings {
-		args = append(args, "-c", s)
+	for _, f := range flags {
+		args = append(args, "-c", f)
 	}
-	return providers.Command{
-		Args:      append(args, "--", j.Instruction),
-		SecretEnv: map[string]string{codexToken: j.Token, "CODEX_HOME": j.LogsDir + "/" + codexHome, "OPENAI_API_KEY": j.Token, "OPENAI_BASE_URL": j.Base},
-	}
+	return providers.Command{Args: append(args, "--", j.Instruction), SecretEnv: env}
 }
 
 // codexOutcome sums the turns, and keeps the failure of the last one.

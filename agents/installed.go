@@ -13,6 +13,7 @@ import (
 
 	"harborgate/agents/atif"
 	"harborgate/agents/packages"
+	"harborgate/agents/settings"
 	"harborgate/providers"
 	"harborgate/trials"
 )
@@ -45,6 +46,10 @@ type facts struct {
 	log       string // file of its output
 	dir       string // below its logs, made before it starts; "" is none
 	options   []Option
+	// tools is set when files or command tell the agent of the job's MCP servers.
+	tools bool
+	// skills is where it looks for skills, "~/" being its user's home; nil is nowhere.
+	skills func(logsDir string) string
 	// files are settings that cannot be given otherwise, below the job's home; pure.
 	// nil has none.
 	files func(j job) map[string]string
@@ -69,6 +74,7 @@ type job struct {
 	Home        string // of its settings; nobody collects it, only its user may read it
 	LogsDir     string
 	Options     map[string]string
+	Tools       []settings.Tool // MCP servers
 }
 
 // outcome makes sense of an agent's output, line by line.
@@ -85,6 +91,8 @@ type installed struct {
 	kw    map[string]string
 
 	report []byte // of its run
+	tools  []settings.Tool
+	skills []string // directories of this host
 }
 
 // kind makes a row of the registry.
@@ -92,6 +100,7 @@ func (f facts) kind() Kind {
 	options := append(slices.Clone(f.options), Option{Name: "version", Doc: "version to fetch instead of the pinned one, as the registry has it", Default: f.version})
 	return Kind{
 		Name: f.name, Doc: f.doc, Options: options, Thinks: true, Dialects: f.dialects,
+		Tools: f.tools, Skills: f.skills != nil,
 		make: func(in Input, kw map[string]string) (Agent, error) {
 			if in.Config.ModelName == nil {
 				return nil, fmt.Errorf("agent %s needs a model: add -m %s/…", f.name, f.dialects[0])
@@ -99,7 +108,7 @@ func (f facts) kind() Kind {
 			if err := f.readFiles(kw); err != nil {
 				return nil, err
 			}
-			return &installed{facts: f, model: modelInfo(in.Config), kw: kw}, nil
+			return &installed{facts: f, model: modelInfo(in.Config), kw: kw, tools: toolsOf(in.Tools), skills: in.Config.Skills}, checkSkills(in.Config.Skills)
 		},
 	}
 }
@@ -127,10 +136,10 @@ func (a *installed) Info() trials.AgentInfo {
 // Bundle implements Bundled.
 func (a *installed) Bundle(arch string) ([]Part, error) { return a.facts.bundle(arch, a.kw["version"]) }
 
-// Setup implements Agent: all but a directory is there.
+// Setup implements Agent: all but a directory and skills is there.
 func (a *installed) Setup(ctx context.Context, w *Workplace) error {
-	if a.facts.dir == "" {
-		return nil
+	if err := a.bringSkills(ctx, w); err != nil || a.facts.dir == "" {
+		return err
 	}
 	status, err := w.Sandbox.Exec(ctx, providers.Command{Args: []string{"mkdir", "-p", w.LogsDir + "/" + a.facts.dir}, User: w.User})
 	if err == nil && !status.OK() {
@@ -148,7 +157,7 @@ func (a *installed) Run(ctx context.Context, w *Workplace) (*trials.AgentResult,
 	up := w.Access.Upstreams[0]
 	j := job{
 		Instruction: w.Instruction, Base: w.Access.Base(up), Dialect: up.Dialect, Token: w.Access.Token, Model: w.Access.Model,
-		Home: "/tmp/.harborgate/" + a.facts.name, LogsDir: w.LogsDir, Options: a.kw,
+		Home: "/tmp/.harborgate/" + a.facts.name, LogsDir: w.LogsDir, Options: a.kw, Tools: a.tools,
 	}
 	if err := a.settle(ctx, w, j); err != nil {
 		return nil, err

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"harborgate/agents/packages"
+	"harborgate/agents/settings"
 	"harborgate/providers"
 	"harborgate/trials"
 )
@@ -27,7 +28,7 @@ func miniSWE() facts {
 			{Name: "reasoning_effort", Doc: "how hard the model thinks"},
 			{Name: "config_file", Doc: "YAML file of this host with settings, over its own", File: true},
 		},
-		files: miniFiles, command: miniCommand,
+		tools: true, files: miniFiles, command: miniCommand,
 		outcome: func() outcome { return &miniOutcome{} }, steps: miniSteps,
 	}
 }
@@ -58,7 +59,7 @@ func miniCommand(j job) providers.Command {
 	if v := j.Options["reasoning_effort"]; v != "" {
 		args = append(args, "-c", "model.model_kwargs.reasoning_effort="+v)
 	}
-	args = append(args, "-c", "model.model_kwargs.api_base="+base, "--task="+j.Instruction)
+	args = append(args, "-c", "model.model_kwargs.api_base="+base, "--task="+j.Instruction+settings.DescribeTools(j.Tools))
 	return providers.Command{
 		Args: python("minisweagent.run.mini", args...),
 		SecretEnv: map[string]string{

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"harborgate/tasks"
 	"harborgate/trials"
 )
 
@@ -32,6 +33,9 @@ type Kind struct {
 	// Dialects are the formats in which the agent asks models, where it cannot work
 	// without one.
 	Dialects []string `json:"dialects,omitempty"`
+	// Tools and Skills are set for agents that can be given MCP servers and skills.
+	Tools  bool `json:"mcp_servers"`
+	Skills bool `json:"skills"`
 
 	make func(in Input, kw map[string]string) (Agent, error)
 }
@@ -41,6 +45,8 @@ type Input struct {
 	Config trials.AgentConfig
 	// SolutionEnv is the task's resolved [solution.env], for the oracle alone.
 	SolutionEnv map[string]string
+	// Tools are the task's and the job's MCP servers, with their headers resolved.
+	Tools []tasks.MCPServer
 }
 
 // Kinds lists the agents that are built, in order of their names.
@@ -113,8 +119,8 @@ func (k Kind) refuse(c trials.AgentConfig) error {
 		{"base_url (--base-url)", !k.Thinks && c.BaseURL != nil},
 		{"model_api_key_name (--api-key-name)", !k.Thinks && c.ModelAPIKeyName != nil},
 		{"model_api_format (--api-format)", !k.Thinks && c.ModelAPIFormat != nil},
-		{"skills", len(c.Skills) > 0},
-		{"mcp_servers", len(c.MCPServers) > 0},
+		{"skills (--skill)", !k.Skills && len(c.Skills) > 0},
+		{"mcp_servers (--mcp-config)", !k.Tools && len(c.MCPServers) > 0},
 		{"resume_trajectory", c.ResumeTrajectory},
 		{"load_trajectory", c.LoadTrajectory != nil},
 	} {
@@ -187,6 +193,17 @@ func (k Kind) Schema() map[string]any {
 		"$schema": "https://json-schema.org/draft/2020-12/schema", "title": k.Name, "type": "object",
 		"properties": props, "additionalProperties": k.AnyOption,
 	}
+}
+
+// Lacks are those needs of a task that the agent of a configuration cannot meet.
+// Agents that do not think may ignore them all.
+func Lacks(c trials.AgentConfig, needs []tasks.Need) []tasks.Need {
+	kind, err := Find(c.AgentName())
+	if err != nil || !kind.Thinks {
+		return nil
+	}
+	can := map[tasks.Feature]bool{tasks.FeatureMCP: kind.Tools, tasks.FeatureSkills: kind.Skills}
+	return slices.DeleteFunc(needs, func(n tasks.Need) bool { return can[n.Feature] })
 }
 
 // Thinks reports whether the agent of a configuration works with a model.

@@ -204,6 +204,7 @@ func TestVariables(t *testing.T) {
 	t.Parallel()
 	task := mustLoad(t, `-- task.toml --
 environment.env = {A = "${A}", PLAIN = "x"}
+environment.mcp_servers = [{name = "m", url = "http://h", headers = {X = "${H}"}}]
 verifier.env = {B = "${B:-d}"}
 verifier.environment.env = {C = "${C}"}
 solution.env = {D = "${D}"}
@@ -212,12 +213,12 @@ solution.env = {D = "${D}"}
 	for _, v := range task.Variables(true) {
 		got = append(got, v.Where+"="+v.Name+":"+v.Default)
 	}
-	want := "task.toml [environment.env] A=A: task.toml [verifier.env] B=B:d " +
+	want := "task.toml [environment.env] A=A: task.toml [verifier.env] B=B:d task.toml [[environment.mcp_servers]] m headers X=H: " +
 		"task.toml [verifier.environment.env] C=C: task.toml [solution.env] D=D:"
 	if s := strings.Join(got, " "); s != want {
 		t.Errorf("%s\nwant %s", s, want)
 	}
-	if n := len(task.Variables(false)); n != 3 {
+	if n := len(task.Variables(false)); n != 4 {
 		t.Errorf("%d variables without the solution", n)
 	}
 }

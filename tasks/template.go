@@ -88,6 +88,9 @@ func (t *Task) Variables(solution bool) []Variable {
 		{"task.toml [environment.env]", t.Config.Environment.Env},
 		{"task.toml [verifier.env]", t.Config.Verifier.Env},
 	}
+	for _, m := range t.Config.Environment.MCPServers {
+		sections = append(sections, section{"task.toml [[environment.mcp_servers]] " + m.Name + " headers", m.Headers})
+	}
 	if e := t.Config.Verifier.Environment; e != nil {
 		sections = append(sections, section{"task.toml [verifier.environment.env]", e.Env})
 	}

@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
 
+	"harborgate/configs"
 	"harborgate/tasks"
 	"harborgate/trials"
 )
@@ -113,6 +115,19 @@ func (f *sharedFlags) applyAgent(s *pflag.FlagSet, a *trials.AgentConfig) error 
 	setPtr(s, &a.BaseURL, f.baseURL, "base-url")
 	setPtr(s, &a.ModelAPIKeyName, f.apiKeyName, "api-key-name")
 	setPtr(s, &a.ModelAPIFormat, f.apiFormat, "api-format")
+	for _, file := range f.toolFiles {
+		servers, err := configs.LoadTools(file)
+		if err != nil {
+			return fmt.Errorf("--mcp-config: %w", err)
+		}
+		a.MCPServers = append(slices.Clone(a.MCPServers), servers...)
+	}
+	a.Skills = append(slices.Clone(a.Skills), f.skills...)
+	for i, dir := range a.Skills {
+		if abs, err := filepath.Abs(dir); err == nil { // the job may go on from elsewhere
+			a.Skills[i] = abs
+		}
+	}
 	a.IncludeLogs = append(a.IncludeLogs, f.includeLogs...)
 	a.ExcludeLogs = append(a.ExcludeLogs, f.excludeLogs...)
 	return nil

@@ -17,6 +17,7 @@ type sharedFlags struct {
 	agentKwargs, agentEnv, envKwargs, verifierEnv   []string
 	models                                          []string
 	effort, baseURL, apiKeyName, apiFormat          string
+	toolFiles, skills                               []string
 	skipCredentialChecks, installOnly               bool
 	forceBuild, delete                              bool
 	cpus, memory                                    string
@@ -66,6 +67,9 @@ func addSharedFlags(c *cobra.Command, f *sharedFlags) {
 	s.StringVar(&f.baseURL, "base-url", "", "endpoint of the agent's model, which the auth proxy then asks, instead of its provider's")
 	s.StringVar(&f.apiKeyName, "api-key-name", "", "variable of this host, or of --ae, that holds the key of the endpoint; the agent gets a token")
 	s.StringVar(&f.apiFormat, "api-format", "", "format of the endpoint: openai_chat_completions, openai_responses, anthropic_messages or google_generate_content (default the agent's or the provider's)")
+	s.StringArrayVar(&f.toolFiles, "mcp-config", nil, "file of MCP servers for the agent, JSON, YAML or TOML (repeatable)")
+	s.StringArrayVar(&f.skills, "skill", nil, "directory with a skill for the agent, or with several (repeatable)")
+	alias(s, "skill", "skills")
 	s.StringVarP(&f.env, "env", "e", "", "provider to run sandboxes on, see harbor env list (default docker)")
 	s.StringArrayVar(&f.envKwargs, "ek", nil, "option of the environment, key=value (repeatable)")
 	s.StringArrayVar(&f.verifierEnv, "ve", nil, "environment variable of the verifier, KEY=VALUE (repeatable)")

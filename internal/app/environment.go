@@ -154,7 +154,12 @@ func (p *Plan) Variables(lookup func(string) (string, bool)) []WantedVariable {
 	return out
 }
 
+// overridden reports whether the job sets a variable itself. Headers of tool servers
+// are no variables.
 func (p *Plan) overridden(v tasks.Variable) bool {
+	if strings.Contains(v.Where, "mcp_servers") {
+		return false
+	}
 	_, env := p.Config.Environment.Env[v.Name]
 	_, ver := p.Config.Verifier.Env[v.Name]
 	return env || ver

@@ -81,7 +81,7 @@ func (x *run) construct() *trials.Failure {
 	}
 	steps := []func() error{x.readKwargs, x.readEnvironment}
 	if x.t.Source == nil {
-		steps = append(steps, x.makeAgent, x.readInstruction)
+		steps = append(steps, x.readTools, x.makeAgent, x.readInstruction)
 	}
 	for _, step := range steps {
 		if err := step(); err != nil {
@@ -122,10 +122,8 @@ func Unsupported(p providers.Info, task *tasks.Task, cfg trials.TrialConfig) str
 	if len(c.ExtraAllowedHosts)+len(cfg.Agent.ExtraAllowedHosts)+len(cfg.Verifier.ExtraAllowedHosts) > 0 {
 		needs = append(needs, "an allow list (extra_allowed_hosts)")
 	}
-	if agents.Thinks(cfg.Agent) {
-		for _, n := range task.AgentNeeds() {
-			needs = append(needs, fmt.Sprintf("%s, which agent %s cannot use", n, cfg.Agent.AgentName()))
-		}
+	for _, n := range agents.Lacks(cfg.Agent, task.AgentNeeds()) {
+		needs = append(needs, fmt.Sprintf("%s, which agent %s cannot use", n, cfg.Agent.AgentName()))
 	}
 	if c.OverrideGPUs != nil && *c.OverrideGPUs > 0 {
 		needs = append(needs, "GPUs (--override-gpus)")
@@ -167,9 +165,15 @@ func (x *run) readEnvironment() error {
 	if x.t.Source == nil && cfg.Agent.AgentName() == "oracle" {
 		x.env.solution = x.guard(trials.PhaseAgentExecution, nil, resolve(task.Solution.Env, "task.toml [solution.env]"))
 	}
-	x.secrets = redact.New(secrets...)
-	x.t.Sink.Hide(secrets...)
+	x.hide(secrets...)
 	return errors.Join(errs...)
+}
+
+// hide keeps values out of everything that is written about the trial.
+func (x *run) hide(values ...string) {
+	x.hidden = append(x.hidden, values...)
+	x.secrets = redact.New(x.hidden...)
+	x.t.Sink.Hide(values...)
 }
 
 // secretsOf are the values that must not show in logs and results: those of
@@ -229,7 +233,7 @@ func mergeEnv(layers ...map[string]string) map[string]string {
 }
 
 func (x *run) makeAgent() (err error) {
-	x.agent, err = agents.New(agents.Input{Config: x.t.Config.Agent, SolutionEnv: x.env.solution})
+	x.agent, err = agents.New(agents.Input{Config: x.t.Config.Agent, SolutionEnv: x.env.solution, Tools: x.tools})
 	if err == nil {
 		x.res.AgentInfo = x.agent.Info()
 	}

@@ -253,3 +253,45 @@ func TestTailKeepsTheEnd(t *testing.T) {
 		t.Errorf("%d bytes: %q", len(s), s)
 	}
 }
+
+// keeper lets no value of the host's key through.
+type keeper struct{ guard }
+
+func (keeper) Guard(_ trials.Phase, _ *trials.AgentConfig, env map[string]string) (guarded, replaced map[string]string, notes []trials.Note) {
+	out := mergeEnv(env)
+	for name, v := range env {
+		if v == "sk-model" {
+			delete(out, name)
+		}
+	}
+	return out, nil, nil
+}
+
+// A header of a tool server goes wherever that server is, which a task may say: a model
+// key never does.
+func TestHeadersOfToolServers(t *testing.T) {
+	t.Parallel()
+	for header, want := range map[string]string{"${TOOL_TOKEN}": "", "${OPENAI_API_KEY}": "holds the key of a model", "${NO_SUCH}": "NO_SUCH"} {
+		r := newRig(t, map[string]string{"task.toml": helloToml + "[[environment.mcp_servers]]\nname = \"web\"\nurl = \"http://h/sse\"\nheaders = {Authorization = \"" + header + "\"}\n"})
+		agent, model := "codex", "openai/m"
+		r.try.Config.Agent = trials.AgentConfig{Name: &agent, ModelName: &model}
+		r.options = func(o *Options) {
+			o.Credentials = keeper{}
+			o.Lookup = func(name string) (string, bool) {
+				v, ok := map[string]string{"OPENAI_API_KEY": "sk-model", "TOOL_TOKEN": "t00l-s3cret"}[name]
+				return v, ok
+			}
+		}
+		res := r.run(t.Context())
+		if res.ExceptionInfo == nil { // its programs are not here
+			t.Fatalf("%s: %+v", header, res)
+		}
+		said := res.ExceptionInfo.Message
+		if want != "" && !strings.Contains(said, want) || want == "" && !strings.Contains(said, "packages") {
+			t.Errorf("%s: %s", header, said)
+		}
+		if strings.Contains(r.file("config.json")+r.file("result.json")+r.file("trial.log"), "sk-model") {
+			t.Errorf("%s: the key is in the trial's files", header)
+		}
+	}
+}

@@ -161,6 +161,8 @@ type run struct {
 	instruction string
 	env         environment
 	secrets     *redact.Redactor
+	hidden      []string // what secrets hides
+	tools       []tasks.MCPServer
 	agent       agents.Agent
 	kwargs      kwargs
 
