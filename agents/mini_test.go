@@ -127,7 +127,7 @@ func TestPythonAgentsAreLocked(t *testing.T) {
 			t.Errorf("%s: %.100v", version, from)
 		}
 	}
-	for name, lock := range map[string]string{"mini-swe-agent": miniLock} {
+	for name, lock := range map[string]string{"mini-swe-agent": miniLock, "aider": aiderLock} {
 		if strings.Contains(lock, "://") || strings.Contains(lock, "--index") {
 			t.Errorf("the lock of %s names a registry", name)
 		}

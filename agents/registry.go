@@ -52,7 +52,7 @@ type Input struct {
 // Kinds lists the agents that are built, in order of their names.
 func Kinds() []Kind {
 	return []Kind{
-		claudeCode().kind(), codex().kind(),
+		aider().kind(), claudeCode().kind(), codex().kind(),
 		{Name: "command", Doc: "any shell command or script of yours", Options: commandOptions, Thinks: true,
 			make: func(in Input, kw map[string]string) (Agent, error) { return newCommand(in.Config, kw) }},
 		miniSWE().kind(),
@@ -65,7 +65,7 @@ func Kinds() []Kind {
 
 // harborAgents are the names that Harbor knows and this program does not run yet.
 var harborAgents = []string{
-	"acp", "aider", "antigravity-cli", "antigravity-sdk", "cline-cli", "code-puppy",
+	"acp", "antigravity-cli", "antigravity-sdk", "cline-cli", "code-puppy",
 	"computer-1", "copilot-cli", "cortex-code", "cursor-cli", "deerflow", "devin", "dspy-rlm", "eve", "fabric",
 	"fx", "fx-dev", "gemini-cli", "goose", "grok-build", "hermes", "junie", "kimi-cli", "kimi-code", "langgraph",
 	"mcode", "mimo", "muse-code", "nemo-agent", "openclaw", "opencode", "opencode-v2",
