@@ -60,11 +60,15 @@ func TestModelsThatCannotBeAskedFor(t *testing.T) {
 		answer http.HandlerFunc
 		want   string
 	}{
-		"refused":    {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, canary, http.StatusUnauthorized) }, "401"},
-		"no list":    {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>") }, "no list of models"},
-		"echoed key": {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"data":[{"id":"`+canary+`"}]}`) }, "has the key in it"},
-		"elsewhere":  {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "https://example.org/", http.StatusFound) }, "302"},
-		"cut":        {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "cannot be reached"},
+		"refused": {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, canary, http.StatusUnauthorized) }, "401"},
+		"no list": {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>") }, "no list of models"},
+		"echoed key": {func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, `{"data":[{"id":"`+canary+`"}]}`)
+		}, "has the key in it"},
+		"elsewhere": {func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "https://example.org/", http.StatusFound)
+		}, "302"},
+		"cut": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "cannot be reached"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -83,8 +83,9 @@ type exchange struct {
 	reserved   *ledger.Reservation
 	header     http.Header // to the upstream
 	resp       *http.Response
-	sent       bool // an upstream was asked
-	unanswered bool // and nobody knows what came of it
+	probed     []*key // that a probe has tried
+	sent       bool   // an upstream was asked
+	unanswered bool   // and nobody knows what came of it
 	report     wire.Report
 }
 

@@ -118,8 +118,15 @@ func (x *exchange) show() {
 	}
 }
 
-// pick returns a key that is well, and waits for one within bounds.
+// pick returns a key that is well, and waits for one within bounds. A probe gets any
+// key that it has not tried.
 func (x *exchange) pick() (*key, error) {
+	if x.grant.spec.Probe {
+		if k := x.up.pool.untried(x.probed, time.Now()); k != nil {
+			x.probed = append(x.probed, k)
+			return k, nil
+		}
+	}
 	deadline := x.start.Add(x.up.conf.Limits.MaxWait)
 	for {
 		now := time.Now()
@@ -128,7 +135,7 @@ func (x *exchange) pick() (*key, error) {
 		case k != nil:
 			return k, nil
 		case next.IsZero():
-			return nil, refusal(wire.KeyRefused, "the provider refuses the keys of upstream "+x.up.name)
+			return nil, x.refusedKeys(x.up.pool.spent(now))
 		case next.After(deadline):
 			return nil, &wire.Refusal{Reason: wire.Busy, Message: "the provider's limit is reached", After: next.Sub(now)}
 		}
@@ -139,6 +146,15 @@ func (x *exchange) pick() (*key, error) {
 			return nil, x.ended()
 		}
 	}
+}
+
+// refusedKeys is the answer when the provider takes no key, or because of quota or
+// credit none any more.
+func (x *exchange) refusedKeys(spent bool) error {
+	if spent {
+		return refusal(wire.KeyRefused, "the provider says that no quota or credit is left for the keys of upstream "+x.up.name)
+	}
+	return refusal(wire.KeyRefused, "the provider refuses the keys of upstream "+x.up.name)
 }
 
 // send makes one try. The request is new: nothing of the client's but what strip
@@ -194,11 +210,12 @@ func (x *exchange) judge(k *key, resp *http.Response) (verdict, error) {
 func (x *exchange) judgeError(k *key, resp *http.Response, body []byte) (verdict, error) {
 	now := time.Now()
 	after, stated := wire.RetryAfter(resp.Header, body, now)
+	refused, spent := keyRefused(resp.StatusCode, body)
 	switch status := resp.StatusCode; {
-	case x.keyRefused(status, body):
-		k.refuse(now.Add(restRefused), status)
-		x.p.opts.Log.Error("the provider refuses a key", "upstream", x.up.name, "key", k.ref.String(), "status", status)
-		return another, refusal(wire.KeyRefused, "the provider refuses the keys of upstream "+x.up.name)
+	case refused:
+		k.refuse(now.Add(restRefused), status, spent)
+		x.p.opts.Log.Error("the provider refuses a key", "upstream", x.up.name, "key", k.ref.String(), "status", status, "quota", spent)
+		return another, x.refusedKeys(spent)
 	case status == http.StatusForbidden: // the account may not; the client could be the cause
 		return pass, nil
 	case status == http.StatusTooManyRequests:
@@ -224,25 +241,27 @@ func (x *exchange) judgeError(k *key, resp *http.Response, body []byte) (verdict
 }
 
 // keyRefused reports whether an answer means that our key, or our account, is no
-// good. Nothing that a client sends can bring these about.
-func (x *exchange) keyRefused(status int, body []byte) bool {
+// good, and whether that is because quota or credit is used up. Nothing that a client
+// sends can bring these about.
+func keyRefused(status int, body []byte) (refused, spent bool) {
 	for _, sign := range []struct {
 		status int
 		text   string
+		spent  bool
 	}{
-		{http.StatusUnauthorized, ""},
-		{http.StatusPaymentRequired, ""},
-		{http.StatusTooManyRequests, "insufficient_quota"},
-		{http.StatusBadRequest, "API_KEY_INVALID"},
-		{http.StatusBadRequest, "credit balance is too low"},
-		{http.StatusForbidden, "API key"},
-		{http.StatusForbidden, "Api key"},
+		{http.StatusUnauthorized, "", false},
+		{http.StatusPaymentRequired, "", true},
+		{http.StatusTooManyRequests, "insufficient_quota", true},
+		{http.StatusBadRequest, "API_KEY_INVALID", false},
+		{http.StatusBadRequest, "credit balance is too low", true},
+		{http.StatusForbidden, "API key", false},
+		{http.StatusForbidden, "Api key", false},
 	} {
 		if status == sign.status && strings.Contains(string(body), sign.text) {
-			return true
+			return true, sign.spent
 		}
 	}
-	return false
+	return false, false
 }
 
 // pause waits a little longer after each try.

@@ -32,9 +32,12 @@ type GrantSpec struct {
 	Source     string `json:"source,omitempty"`
 	Concurrent int    `json:"concurrent,omitempty"` // requests at once; 0 is no limit
 	Bodies     bool   `json:"bodies,omitempty"`     // what is said is kept, see Options.Transcripts
-	Budget     Sum    `json:"budget"`               // of this grant
-	Trials     Sum    `json:"trial_budget"`         // of all grants of the trial
-	Jobs       Sum    `json:"job_budget"`           // of all grants of the job
+	// Probe has its requests try keys that rest, too, each once and the refused ones
+	// first: to find out whether they work again.
+	Probe  bool `json:"probe,omitempty"`
+	Budget Sum  `json:"budget"`       // of this grant
+	Trials Sum  `json:"trial_budget"` // of all grants of the trial
+	Jobs   Sum  `json:"job_budget"`   // of all grants of the job
 	// JobElsewhere is what the job has spent of its money by other proxies.
 	JobElsewhere NanoUSD `json:"job_spent_elsewhere,omitempty"`
 }

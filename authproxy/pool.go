@@ -2,6 +2,7 @@ package authproxy
 
 import (
 	"hash/maphash"
+	"slices"
 	"sync"
 	"time"
 
@@ -18,6 +19,7 @@ type key struct {
 	until   time.Time // resting before it
 	refused bool      // rests because the provider refused it
 	status  int       // with which it did
+	spent   bool      // it did because quota or credit is used up
 	served  int64
 }
 
@@ -42,18 +44,32 @@ func (k *key) rest(t time.Time, refused bool) {
 }
 
 // refuse lets nobody use the key before t, because the provider refused it.
-func (k *key) refuse(t time.Time, status int) {
+func (k *key) refuse(t time.Time, status int, spent bool) {
 	k.rest(t, true)
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.status = status
+	k.status, k.spent = status, spent
 }
 
+// worked counts an answer, behind which a refusal holds no more.
 func (k *key) worked() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.served++
-	k.refused = false
+	k.forgive()
+}
+
+// wake lets a key that was refused be tried again.
+func (k *key) wake() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.forgive()
+}
+
+func (k *key) forgive() {
+	if k.refused {
+		k.until, k.refused = time.Time{}, false
+	}
 }
 
 // KeyHealth is the state of one key, without it.
@@ -63,17 +79,18 @@ type KeyHealth struct {
 	Resting time.Time  `json:"resting,omitzero"`
 	Refused bool       `json:"refused,omitempty"`
 	Status  int        `json:"status,omitempty"` // with which the provider refused it
+	Spent   bool       `json:"spent,omitempty"`  // it did because quota or credit is used up
 	Gate    gate.State `json:"gate"`
 }
 
 func (k *key) health(now time.Time) KeyHealth {
 	until, refused := k.rests(now)
 	k.mu.Lock()
-	served, status := k.served, k.status
+	served, status, spent := k.served, k.status, k.spent
 	k.mu.Unlock()
 	h := KeyHealth{Ref: k.ref.String(), Served: served, Resting: until, Refused: refused, Gate: k.gate.State()}
 	if refused {
-		h.Status = status
+		h.Status, h.Spent = status, spent
 	}
 	return h
 }
@@ -102,4 +119,34 @@ func (p *pool) pick(trial string, now time.Time) (best *key, next time.Time) {
 		}
 	}
 	return best, next
+}
+
+// untried returns a key that is not in tried, whether it is well or rests: first those
+// that were refused, which may have become good again. It is nil when all are.
+func (p *pool) untried(tried []*key, now time.Time) *key {
+	var best *key
+	rank := func(k *key) int {
+		switch until, refused := k.rests(now); {
+		case refused:
+			return 2
+		case until.IsZero():
+			return 1
+		}
+		return 0
+	}
+	for _, k := range p.keys {
+		if !slices.Contains(tried, k) && (best == nil || rank(k) > rank(best)) {
+			best = k
+		}
+	}
+	return best
+}
+
+// spent reports whether the provider refuses all keys that it refuses because their
+// quota or credit is used up.
+func (p *pool) spent(now time.Time) bool {
+	return !slices.ContainsFunc(p.keys, func(k *key) bool {
+		h := k.health(now)
+		return h.Refused && !h.Spent
+	})
 }

@@ -195,14 +195,14 @@ func TestReloadIsWholeOrNotAtAll(t *testing.T) {
 	if a := r.post(messages, ask); a.status != 403 {
 		t.Errorf("the new configuration does not hold: %+v", a)
 	}
-	r.mock.Script(mockllm.Step{Status: 401})
-	if a := r.post(messages, `{"model":"other"}`); a.header.Get(wire.Marker) != "upstream_credential" {
+	r.mock.Script(mockllm.Step{Status: 429, Header: http.Header{"Retry-After": {"60"}}})
+	if a := r.post(messages, `{"model":"other"}`); a.status != 429 {
 		t.Errorf("%+v", a)
 	}
 	if err := set(func(*Upstream) {}); err != nil {
 		t.Fatal(err)
 	}
-	if h := r.proxy.Status().Upstreams[0].Keys[0]; !h.Refused {
+	if h := r.proxy.Status().Upstreams[0].Keys[0]; h.Resting.IsZero() {
 		t.Errorf("the health of a key was forgotten: %+v", h)
 	}
 	r.mu.Lock()

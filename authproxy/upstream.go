@@ -44,7 +44,8 @@ type table struct {
 }
 
 // build resolves all keys and makes a table. Of old, which may be nil, it takes
-// over what a reload must not forget: the health of keys and who is running.
+// over what a reload must not forget: which keys rest at their limits, and who is
+// running. Keys that were refused are tried again: whoever reloads has seen to them.
 func build(ctx context.Context, c Config, s Sources, roots *x509.CertPool, old *table) (*table, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -75,6 +76,7 @@ func build(ctx context.Context, c Config, s Sources, roots *x509.CertPool, old *
 	for name, u := range t.upstreams { // nothing can fail any more
 		u.gate.Configure(c.Upstreams[name].Limits.gate())
 		for _, k := range u.pool.keys {
+			k.wake()
 			k.gate.Configure(c.Upstreams[name].KeyLimits.gate())
 		}
 	}

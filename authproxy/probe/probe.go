@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -69,12 +70,18 @@ func (r *Result) judge(ctx context.Context, p Proxy, u authproxy.UpstreamStatus)
 	}
 	r.Status = a.status
 	r.OK = a.status == http.StatusOK
-	r.Keys = refusedKeys(ctx, p, u.Name)
+	keys := refusedKeys(ctx, p, u.Name)
+	for _, k := range keys {
+		r.Keys = append(r.Keys, k.Ref+" "+Refusal(k))
+	}
 	switch {
 	case r.OK:
+	case a.refused == string(authproxy.KeyRefused) && !slices.ContainsFunc(keys, func(k authproxy.KeyHealth) bool { return !k.Spent }):
+		r.Problem = "no quota or credit is left for its keys"
+		r.Next = "raise it at the provider, and check again"
 	case a.refused == string(authproxy.KeyRefused):
 		r.Problem = "no key of it is accepted"
-		r.Next = "replace the keys that are named; `harbor auth reload` reads them again"
+		r.Next = "replace the keys that are named, and run `harbor auth reload`; or put them right at the provider, and check again"
 	case a.refused == string(authproxy.Unreachable):
 		r.Problem, r.Next = reach(ctx, u.Base)
 	default:
@@ -94,7 +101,7 @@ func ask(ctx context.Context, p Proxy, u authproxy.UpstreamStatus, model string)
 	const moment = 5 * time.Second
 	m, err := p.Mint(ctx, authproxy.GrantSpec{
 		Job: "harbor-auth-check", Trial: u.Name, Phase: "check", Upstreams: []string{u.Name},
-		Expires: time.Now().Add(limit + moment), Budget: authproxy.Sum{Requests: 1}, Concurrent: 1,
+		Expires: time.Now().Add(limit + moment), Budget: authproxy.Sum{Requests: 1}, Concurrent: 1, Probe: true,
 	})
 	if err != nil {
 		return answer{}, err
@@ -162,36 +169,34 @@ func words(a answer, u authproxy.UpstreamStatus, model string) (problem, next st
 	return fmt.Sprintf("it answers with %d%s", a.status, said), "correct upstreams." + u.Name + " in config.yaml"
 }
 
-// refusedKeys are the keys of an upstream that its provider refuses, with why.
-func refusedKeys(ctx context.Context, p Proxy, name string) []string {
+// refusedKeys are the keys of an upstream that its provider refuses.
+func refusedKeys(ctx context.Context, p Proxy, name string) []authproxy.KeyHealth {
 	s, err := p.Status(ctx)
 	if err != nil {
 		return nil
 	}
-	var out []string
+	var out []authproxy.KeyHealth
 	for _, u := range s.Upstreams {
 		for _, k := range u.Keys {
 			if u.Name == name && k.Refused {
-				out = append(out, k.Ref+" "+Refusal(k.Status))
+				out = append(out, k)
 			}
 		}
 	}
 	return out
 }
 
-// Refusal is what it means that a provider refuses a key with a status.
-func Refusal(status int) string {
-	switch status {
-	case http.StatusUnauthorized:
-		return "is not valid (401)"
-	case http.StatusPaymentRequired, http.StatusTooManyRequests:
-		return fmt.Sprintf("has no quota or credit left (%d)", status)
-	case http.StatusForbidden:
+// Refusal is what it means that a provider refuses a key as it does.
+func Refusal(k authproxy.KeyHealth) string {
+	switch {
+	case k.Spent:
+		return fmt.Sprintf("has no quota or credit left (%d)", k.Status)
+	case k.Status == http.StatusUnauthorized, k.Status == http.StatusBadRequest:
+		return fmt.Sprintf("is not valid (%d)", k.Status)
+	case k.Status == http.StatusForbidden:
 		return "may not use this API (403)"
-	case http.StatusBadRequest:
-		return "is not valid, or has no credit left (400)"
 	}
-	return fmt.Sprintf("is refused (%d)", status)
+	return fmt.Sprintf("is refused (%d)", k.Status)
 }
 
 // Own makes a proxy of this process one that can be probed.

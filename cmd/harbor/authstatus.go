@@ -151,7 +151,7 @@ func keyState(k authproxy.KeyHealth, now time.Time) string {
 	}
 	rest := "rests for " + k.Resting.Sub(now).Round(time.Second).String()
 	if k.Refused {
-		return probe.Refusal(k.Status) + ", " + rest
+		return probe.Refusal(k) + ", " + rest
 	}
 	return rest
 }
