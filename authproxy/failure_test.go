@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"harborgate/authproxy/internal/wire"
 	"harborgate/internal/mockllm"
 )
 
@@ -137,5 +138,33 @@ func TestNonsenseUsageInAStreamIsBilledAsReserved(t *testing.T) {
 	r.post(messages, askStream)
 	if rec := r.record(1); !rec.Guessed || rec.Usage.Output != 100 || rec.Usage.Input < 10 || rec.End != Complete {
 		t.Errorf("%+v", rec)
+	}
+}
+
+func TestAnswersThatAreNoHTTPAreNotUnreachable(t *testing.T) {
+	t.Parallel()
+	large := strings.Repeat("X-Large: "+strings.Repeat("a", 1000)+"\r\n", 3000)
+	for name, c := range map[string]struct {
+		answer string
+		want   wire.Reason
+	}{
+		"no HTTP":         {"\x00\xffnot http\r\n\r\n", wire.BadAnswer},
+		"two lengths":     {"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nabcdef", wire.BadAnswer},
+		"3 MB of headers": {"HTTP/1.1 200 OK\r\n" + large + "\r\n", wire.BadAnswer},
+		"bad header":      {"HTTP/1.1 200 OK\r\nfoo bar\r\n\r\n", wire.BadAnswer},
+		"nothing":         {"", wire.Down},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := start(t, once, at(plainly(t, func(w io.Writer, _ string) { _, _ = io.WriteString(w, c.answer) })))
+			a := r.post(messages, ask)
+			words := map[wire.Reason]string{wire.BadAnswer: "no HTTP that can be read", wire.Down: "cannot be reached"}[c.want]
+			if a.header.Get(wire.Marker) != string(c.want) || !strings.Contains(a.body, words) {
+				t.Errorf("%+v", a)
+			}
+			if rec := r.record(1); rec.Refused != c.want || rec.Cost == nil || *rec.Cost != 0 {
+				t.Errorf("%+v", rec)
+			}
+		})
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"strings"
 	"time"
@@ -104,7 +105,19 @@ func (x *exchange) give(err error) error {
 	if errors.As(err, &r) {
 		return r
 	}
+	if unreadable(err) {
+		return &wire.Refusal{Reason: wire.BadAnswer, Message: "the answer of the upstream " + x.up.name + " is no HTTP that can be read", After: 5 * time.Second}
+	}
 	return &wire.Refusal{Reason: wire.Down, Message: "the upstream " + x.up.name + " cannot be reached", After: 5 * time.Second}
+}
+
+// unreadable reports whether an upstream was reached, and answered what is no HTTP, or
+// more of it than any answer has. The transport has no type for that: it wraps in its
+// words what the reader says, and what the network says.
+func unreadable(err error) bool {
+	var network net.Error
+	return err != nil && strings.Contains(err.Error(), "transport connection broken") &&
+		!errors.As(err, &network) && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF)
 }
 
 // show lists the request among those being answered.

@@ -26,6 +26,9 @@ import (
 type Options struct {
 	// Load returns the configuration, at first and for each reload.
 	Load func() (Config, error)
+	// Restart names what has changed in the configuration since the start, and is read
+	// only then; it is asked behind each reload. May be nil.
+	Restart func() []string
 	// Sources are where the keys are.
 	Sources Sources
 	// StateDir keeps budgets and grants over restarts; one process at a time has it.
@@ -74,6 +77,7 @@ type Proxy struct {
 	closed   atomic.Bool
 	reload   sync.Mutex                    // held while a configuration is made
 	refused  atomic.Pointer[ReloadFailure] // the latest configuration, when it was
+	restart  atomic.Pointer[[]string]      // what of it needs one
 	saving   sync.Mutex                    // held while the grants are written
 
 	mu      sync.Mutex
@@ -222,12 +226,17 @@ type Status struct {
 	// Refused is why the configuration in force is an older one than the latest; nil
 	// when it is the latest.
 	Refused *ReloadFailure `json:"reload_error,omitempty"`
+	// Restart names what of the configuration holds only behind the next start.
+	Restart []string `json:"restart,omitempty"`
 }
 
 // Status returns what the proxy is doing.
 func (p *Proxy) Status() Status {
 	now := time.Now()
 	s := Status{Draining: p.draining.Load(), Listen: p.listening(), Accounts: p.ledger.Balances(), Streams: p.streams(), Refused: p.refused.Load()}
+	if keys := p.restart.Load(); keys != nil {
+		s.Restart = *keys
+	}
 	if t := p.table.Load(); t != nil {
 		s.Ready, s.Budgets = !s.Draining, t.budgets
 		for _, u := range t.upstreams {

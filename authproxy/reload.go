@@ -40,5 +40,12 @@ func (p *Proxy) configure(ctx context.Context) error {
 		old.close()
 	}
 	p.opts.Log.Info("auth proxy configured", "upstreams", len(t.upstreams))
+	if p.opts.Restart != nil {
+		keys := p.opts.Restart()
+		p.restart.Store(&keys)
+		for _, key := range keys {
+			p.opts.Log.Warn("a setting has changed that needs a restart", "key", key)
+		}
+	}
 	return nil
 }

@@ -27,6 +27,9 @@ import (
 type Options struct {
 	// Load returns the configuration, at first and for each reload.
 	Load func() (authproxy.Config, error)
+	// Restart names what has changed in the configuration since the start, and is read
+	// only then. May be nil.
+	Restart func() []string
 	// Sources are where the keys are.
 	Sources authproxy.Sources
 	// Config is the file behind Load. A change of it, or of a key's file, is a
@@ -92,7 +95,7 @@ func (s *Service) open(ctx context.Context) (err error) {
 		return err
 	}
 	s.proxy, err = authproxy.New(authproxy.Options{
-		Load: s.load, Sources: o.Sources, StateDir: o.StateDir, Log: o.Log, Audit: s.audit, Transcripts: s.said, Metrics: s.meter,
+		Load: s.load, Restart: o.Restart, Sources: o.Sources, StateDir: o.StateDir, Log: o.Log, Audit: s.audit, Transcripts: s.said, Metrics: s.meter,
 	})
 	if err != nil {
 		return err

@@ -14,15 +14,32 @@ func newAuthReloadCommand(e *env) *cobra.Command {
 	return &cobra.Command{
 		Use: "reload", Short: "Have the auth proxy read its configuration and keys again", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return withAuth(c, e, func(p *client.Client) error {
+			return unchanged(withAuth(c, e, func(p *client.Client) error {
 				if err := p.Reload(c.Context()); err != nil {
-					return fmt.Errorf("nothing has changed: %w", err)
+					return err
 				}
-				_, err := fmt.Fprintln(e.out, "reloaded")
-				return err
-			})
+				fmt.Fprintln(e.out, "reloaded")
+				s, err := p.Status(c.Context())
+				if err != nil {
+					return codedError{exitUngraded, fmt.Errorf("reloaded, and gone since: %w", err)}
+				}
+				for _, key := range s.Restart {
+					fmt.Fprintln(e.out, key, "needs a restart")
+				}
+				return nil
+			}))
 		},
 	}
+}
+
+// unchanged says of an error that what was in force still is. Errors behind a reload
+// have a code of their own.
+func unchanged(err error) error {
+	var coded codedError
+	if !errors.As(err, &coded) || coded.code != exitNothing {
+		return err
+	}
+	return codedError{exitNothing, fmt.Errorf("nothing has changed: %w", coded.error)}
 }
 
 func newAuthDrainCommand(e *env) *cobra.Command {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -78,6 +79,9 @@ func authPage(socket string, s authproxy.Status, now time.Time) page {
 	head.add("state", authState(s))
 	if f := s.Refused; f != nil {
 		head.add("configuration", "older than the file, which was refused "+now.Sub(f.Time).Round(time.Second).String()+" ago:", oneLine(f.Error))
+	}
+	if len(s.Restart) > 0 {
+		head.add("restart", "needed for "+strings.Join(s.Restart, ", "))
 	}
 	head.add("listens on", s.Listen...)
 	head.add("tokens", fmt.Sprint(len(s.Grants)))

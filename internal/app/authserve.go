@@ -49,7 +49,7 @@ func (a *App) ServeAuth(ctx context.Context, drain time.Duration, reload <-chan 
 	}
 	config, _ := configs.HostPath(a.opt.Lookup)
 	s, err := service.New(ctx, service.Options{
-		Load: a.serviceConfig, Sources: authproxy.Sources{LookupEnv: a.opt.Lookup}, Config: config, StateDir: a.authDir(),
+		Load: a.serviceConfig, Restart: func() []string { return a.changedSince(set) }, Sources: authproxy.Sources{LookupEnv: a.opt.Lookup}, Config: config, StateDir: a.authDir(),
 		Listen: listen, Socket: set.Socket, Drain: drain, Reload: reload, Log: log,
 	})
 	if err != nil {
@@ -57,6 +57,24 @@ func (a *App) ServeAuth(ctx context.Context, drain time.Duration, reload <-chan 
 	}
 	err = s.Run(ctx)
 	return errors.Join(err, s.Close())
+}
+
+// changedSince names the settings that are not as they were in before, as far as only
+// a start reads them.
+func (a *App) changedSince(before AuthSettings) []string {
+	host, problems := configs.LoadHost(a.opt.Lookup)
+	now, err := ReadAuthSettings(host, a.Dirs, a.opt.Lookup)
+	if err != nil || problems.Err() != nil {
+		return nil // whoever reads the configuration next says so
+	}
+	var keys []string
+	if now.Listen != before.Listen {
+		keys = append(keys, "auth.listen")
+	}
+	if now.Socket != before.Socket {
+		keys = append(keys, "auth.socket")
+	}
+	return keys
 }
 
 // addresses are those of the data plane.
