@@ -49,7 +49,8 @@ func (x *exchange) askForUsage() error {
 	if err != nil {
 		return refusal(wire.Invalid, err.Error())
 	}
-	x.body, x.filter = body, true
+	// OpenRouter says it unasked: its clients wait for it.
+	x.body, x.filter = body, x.up.conf.Dialect != wire.OpenRouter
 	return nil
 }
 

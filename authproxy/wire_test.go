@@ -81,6 +81,16 @@ func TestUsageIsAskedForAndTakenOutAgain(t *testing.T) {
 	}
 }
 
+// OpenRouter's clients get usage without asking for it.
+func TestUsageOfOpenRouterIsLeftIn(t *testing.T) {
+	t.Parallel()
+	r := start(t)
+	a := r.post("/openrouter/v1/chat/completions", `{"model":"m","max_tokens":100,"stream":true,"messages":[]}`)
+	if rec := r.record(1); rec.Usage.Output != 42 || !strings.Contains(a.body, `"completion_tokens":42`) {
+		t.Errorf("%+v of\n%s", rec, a.body)
+	}
+}
+
 func TestEmbeddingsAndFreeRoutes(t *testing.T) {
 	t.Parallel()
 	r := start(t)
