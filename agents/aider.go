@@ -44,10 +44,10 @@ var yesOrNo = []string{"", "true", "false"}
 // aiderSettings holds what every model is called with.
 const aiderSettings = "models.yml"
 
-func aiderFiles(j job) map[string]string {
+func aiderFiles(j job) (map[string]string, error) {
 	_, base := liteLLM(j)
-	doc, _ := json.Marshal([]any{map[string]any{"name": "aider/extra_params", "extra_params": map[string]string{"api_base": base}}})
-	return map[string]string{aiderSettings: string(doc)} // JSON is YAML
+	doc, err := json.Marshal([]any{map[string]any{"name": "aider/extra_params", "extra_params": map[string]string{"api_base": base}}})
+	return map[string]string{aiderSettings: string(doc)}, err // JSON is YAML
 }
 
 // aiderStart gives aider the prices that it would look up outside, in a home that it

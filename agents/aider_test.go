@@ -65,7 +65,7 @@ func TestAiderIsStartedAsItsOptionsSay(t *testing.T) {
 	if strings.Contains(args, "stream") || strings.Contains(args, "hgt") || cmd.SecretEnv["GEMINI_API_KEY"] != "hgt" {
 		t.Errorf("%s %v", args, cmd.SecretEnv)
 	}
-	if got := aider().files(j)["models.yml"]; !strings.Contains(got, `"api_base":"http://p/up/v1beta"`) {
+	if got := filesOf(t, aider(), j); !strings.Contains(got, `"api_base":"http://p/up/v1beta"`) {
 		t.Errorf("settings %s", got)
 	}
 }

@@ -42,11 +42,11 @@ var claudeFlags = []struct{ option, flag string }{
 // claudeTools is the file of the MCP servers.
 const claudeTools = "mcp.json"
 
-func claudeFiles(j job) map[string]string {
+func claudeFiles(j job) (map[string]string, error) {
 	if len(j.Tools) == 0 {
-		return nil
+		return nil, nil
 	}
-	return map[string]string{claudeTools: settings.ClaudeTools(j.Tools)}
+	return map[string]string{claudeTools: settings.ClaudeTools(j.Tools)}, nil
 }
 
 func claudeCommand(j job) providers.Command {

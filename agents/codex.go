@@ -35,11 +35,8 @@ func codex() facts {
 // codexHome is where it keeps its sessions, below the agent's logs. It wants it made.
 const codexHome = "codex-home"
 
-// codexToken is the variable from which the provider of ours takes its key.
-const codexToken = "HARBOR_MODEL_TOKEN"
-
 func codexCommand(j job) providers.Command {
-	provider := fmt.Sprintf(`model_providers.harborgate={name="harborgate",base_url=%s,env_key=%q,wire_api="responses"}`, strconv.Quote(j.Base), codexToken)
+	provider := fmt.Sprintf(`model_providers.harborgate={name="harborgate",base_url=%s,env_key=%q,wire_api="responses"}`, strconv.Quote(j.Base), modelToken)
 	flags := []string{
 		provider, `model_provider="harborgate"`, "check_for_update_on_startup=false", "analytics.enabled=false",
 		"features.plugins=false", "features.apps=false",
@@ -53,7 +50,7 @@ func codexCommand(j job) providers.Command {
 	if len(j.Tools) > 0 {
 		flags = append(flags, "mcp_servers="+tools)
 	}
-	maps.Copy(env, map[string]string{codexToken: j.Token, "CODEX_HOME": j.LogsDir + "/" + codexHome, "OPENAI_API_KEY": j.Token, "OPENAI_BASE_URL": j.Base})
+	maps.Copy(env, map[string]string{modelToken: j.Token, "CODEX_HOME": j.LogsDir + "/" + codexHome, "OPENAI_API_KEY": j.Token, "OPENAI_BASE_URL": j.Base})
 	args := []string{bundleDir + "/bin/codex", "exec", "--dangerously-bypass-approvals-and-sandbox", "--skip-git-repo-check", "--json", "--model", j.Model}
 	for _, f := range flags {
 		args = append(args, "-c", f)

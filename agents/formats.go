@@ -23,7 +23,7 @@ func Formats() []Format {
 func oneFormat() map[string]string {
 	return map[string]string{
 		"codex":          "openai_responses",
-		"qwen-code":      "openai_chat_completions",
+		"qwen-coder":     "openai_chat_completions",
 		"mini-swe-agent": "openai_chat_completions",
 		"aider":          "openai_chat_completions",
 	}

@@ -52,7 +52,7 @@ type facts struct {
 	skills func(logsDir string) string
 	// files are settings that cannot be given otherwise, below the job's home; pure.
 	// nil has none.
-	files func(j job) map[string]string
+	files func(j job) (map[string]string, error)
 	// command starts the agent; pure.
 	command func(j job) providers.Command
 	// report is a file below its logs in which the agent says how it went, as one
@@ -67,8 +67,10 @@ type facts struct {
 // job is what an agent is started for.
 type job struct {
 	Instruction string
-	Base        string // of its upstream, as its dialect's clients want it
+	Route       string // of its upstream, without a version
+	Base        string // the same, as its dialect's clients want it
 	Dialect     string // of the upstream
+	Format      string // that was asked for, of Formats; "" leaves it to the agent
 	Token       string
 	Model       string // the upstream's name for it
 	Home        string // of its settings; nobody collects it, only its user may read it
@@ -156,7 +158,7 @@ func (a *installed) Run(ctx context.Context, w *Workplace) (*trials.AgentResult,
 	}
 	up := w.Access.Upstreams[0]
 	j := job{
-		Instruction: w.Instruction, Base: w.Access.Base(up), Dialect: up.Dialect, Token: w.Access.Token, Model: w.Access.Model,
+		Instruction: w.Instruction, Route: w.Access.URL + "/" + up.Name, Base: w.Access.Base(up), Dialect: up.Dialect, Format: up.Format, Token: w.Access.Token, Model: w.Access.Model,
 		Home: "/tmp/.harborgate/" + a.facts.name, LogsDir: w.LogsDir, Options: a.kw, Tools: a.tools,
 	}
 	if err := a.settle(ctx, w, j); err != nil {
@@ -176,7 +178,10 @@ func (a *installed) settle(ctx context.Context, w *Workplace, j job) error {
 	if a.facts.files == nil {
 		return nil
 	}
-	files := a.facts.files(j)
+	files, err := a.facts.files(j)
+	if err != nil {
+		return fmt.Errorf("settings of agent %s: %w", a.facts.name, err)
+	}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		const script = `umask 077; mkdir -p "${1%/*}" && cat >"$1"`
 		path := j.Home + "/" + name

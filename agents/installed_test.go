@@ -24,6 +24,16 @@ func TestInstalledAgentsSayWhatBecameOfThem(t *testing.T) {
 		"claude-code-stdout-402.jsonl":     {claudeCode().outcome(), 0, 0, 0, 0, "402"},
 		"codex-stdout-success.jsonl":       {codex().outcome(), 2000, 600, 84, 0, ""},
 		"codex-stdout-401.jsonl":           {codex().outcome(), 0, 0, 0, 0, "401 Unauthorized"},
+		"pi-stdout-success.jsonl":          {pi().outcome(), 2000, 600, 84, 0.002665, ""},
+		"pi-stdout-401.jsonl":              {pi().outcome(), 0, 0, 0, 0, "mock 401"},
+		"omp-stdout-success.jsonl":         {omp().outcome(), 2040, 600, 84, 0.00579, ""},
+		"omp-stdout-401.jsonl":             {omp().outcome(), 0, 0, 0, 0, "401 mock 401"},
+		"opencode-stdout-success.jsonl":    {opencode().outcome(), 2000, 600, 84, 0.002665, ""},
+		"opencode-stdout-401.jsonl":        {opencode().outcome(), 0, 0, 0, 0, "APIError: mock 401"},
+		"gemini-cli-stdout-success.jsonl":  {gemini().outcome(), 2000, 600, 84, 0, ""},
+		"gemini-cli-stdout-401.jsonl":      {gemini().outcome(), 0, 0, 0, 0, "told to fail"},
+		"qwen-coder-stdout-success.jsonl":  {qwen().outcome(), 2000, 600, 84, 0, ""},
+		"qwen-coder-stdout-401.jsonl":      {qwen().outcome(), 0, 0, 0, 0, "401 the mock"},
 	} {
 		text, err := os.ReadFile("testdata/" + file)
 		if err != nil {
@@ -57,7 +67,7 @@ func value(n *int64) int64 {
 // The exit code alone means nothing: an agent that says nothing has not worked.
 func TestInstalledAgentsThatSayNothingHaveFailed(t *testing.T) {
 	t.Parallel()
-	for _, f := range []facts{claudeCode(), codex()} {
+	for _, f := range []facts{claudeCode(), codex(), pi(), omp(), opencode(), gemini(), qwen()} {
 		o := f.outcome()
 		o.line([]byte("not JSON"))
 		o.line([]byte(`{"type":"other"}`))
@@ -149,6 +159,7 @@ func stepsOf(t *testing.T, f facts, file string) *atif.Trajectory {
 
 func TestTrajectoriesHaveCallsAndWhatCameOfThem(t *testing.T) {
 	t.Parallel()
+	const ids = "uid=0(root) gid=0(root) groups=0(root)"
 	for file, c := range map[string]struct {
 		facts   facts
 		command string
@@ -156,6 +167,11 @@ func TestTrajectoriesHaveCallsAndWhatCameOfThem(t *testing.T) {
 	}{
 		"claude-code-stdout-success.jsonl": {claudeCode(), `/app/hello.txt"`, "(Bash completed with no output)"},
 		"codex-stdout-success.jsonl":       {codex(), "/app/hello.txt", ""},
+		"pi-stdout-success.jsonl":          {pi(), "echo 'Hello", ids + "\n"},
+		"omp-stdout-success.jsonl":         {omp(), "echo 'Hello", ids + "\n\n\nWall time: 0.05 seconds"},
+		"opencode-stdout-success.jsonl":    {opencode(), "echo 'Hello", ids + "\n"},
+		"gemini-cli-stdout-success.jsonl":  {gemini(), "echo 'Hello", ids},
+		"qwen-coder-stdout-success.jsonl":  {qwen(), "echo 'Hello", ids},
 	} {
 		traj := stepsOf(t, c.facts, file)
 		last := traj.Steps[len(traj.Steps)-1]

@@ -39,12 +39,12 @@ const miniReport = "mini-swe-agent.trajectory.json"
 // miniConfig is the file of the user's settings.
 const miniConfig = "user.yaml"
 
-func miniFiles(j job) map[string]string {
+func miniFiles(j job) (map[string]string, error) {
 	files := map[string]string{}
 	if text := j.Options["config_file"]; text != "" {
 		files[miniConfig] = text
 	}
-	return files
+	return files, nil
 }
 
 func miniCommand(j job) providers.Command {

@@ -108,7 +108,7 @@ func TestMiniIsStartedWithItsAccessAlone(t *testing.T) {
 		if strings.Contains(args, "hgt") || cmd.SecretEnv[want.key] != "hgt" || cmd.Args[0] != runtimeDir+"/python" {
 			t.Errorf("%s: %s %v", dialect, cmd.Args, cmd.SecretEnv)
 		}
-		if files := miniSWE().files(j); files["user.yaml"] != "agent: {step_limit: 3}" {
+		if files, err := miniSWE().files(j); err != nil || files["user.yaml"] != "agent: {step_limit: 3}" {
 			t.Errorf("files %v", files)
 		}
 	}

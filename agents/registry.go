@@ -13,12 +13,15 @@ import (
 // Option is one kwarg of an agent.
 type Option struct {
 	Name    string   `json:"name"`
+	Alias   string   `json:"alias,omitempty"` // its old name
 	Doc     string   `json:"doc"`
 	Values  []string `json:"values,omitempty"` // closed list; empty is free text
 	Default string   `json:"default,omitempty"`
 	// File is a path of this host: the agent gets what the file says.
 	File bool `json:"file,omitempty"`
 }
+
+func (o Option) is(name string) bool { return name != "" && (name == o.Name || name == o.Alias) }
 
 // Kind is one agent that can be asked for.
 type Kind struct {
@@ -55,11 +58,13 @@ func Kinds() []Kind {
 		aider().kind(), claudeCode().kind(), codex().kind(),
 		{Name: "command", Doc: "any shell command or script of yours", Options: commandOptions, Thinks: true,
 			make: func(in Input, kw map[string]string) (Agent, error) { return newCommand(in.Config, kw) }},
-		miniSWE().kind(),
+		gemini().kind(), miniSWE().kind(),
 		{Name: "nop", Doc: "does nothing", AnyOption: true,
 			make: func(Input, map[string]string) (Agent, error) { return nop{}, nil }},
+		omp().kind(), opencode().kind(),
 		{Name: "oracle", Doc: "runs the task's own solution", AnyOption: true,
 			make: func(in Input, _ map[string]string) (Agent, error) { return &oracle{env: in.SolutionEnv}, nil }},
+		pi().kind(), qwen().kind(),
 	}
 }
 
@@ -67,9 +72,9 @@ func Kinds() []Kind {
 var harborAgents = []string{
 	"acp", "antigravity-cli", "antigravity-sdk", "cline-cli", "code-puppy",
 	"computer-1", "copilot-cli", "cortex-code", "cursor-cli", "deerflow", "devin", "dspy-rlm", "eve", "fabric",
-	"fx", "fx-dev", "gemini-cli", "goose", "grok-build", "hermes", "junie", "kimi-cli", "kimi-code", "langgraph",
-	"mcode", "mimo", "muse-code", "nemo-agent", "openclaw", "opencode", "opencode-v2",
-	"openhands", "openhands-sdk", "pi", "qwen-coder", "rovodev-cli", "strands", "swe-agent", "terminus",
+	"fx", "fx-dev", "goose", "grok-build", "hermes", "junie", "kimi-cli", "kimi-code", "langgraph",
+	"mcode", "mimo", "muse-code", "nemo-agent", "openclaw", "opencode-v2",
+	"openhands", "openhands-sdk", "rovodev-cli", "strands", "swe-agent", "terminus",
 	"terminus-1", "terminus-2", "trae-agent", "vibe",
 }
 
@@ -137,7 +142,7 @@ func (k Kind) kwargs(given map[string]any) (map[string]string, error) {
 		out[o.Name] = o.Default
 	}
 	for _, name := range slices.Sorted(maps.Keys(given)) {
-		i := slices.IndexFunc(k.Options, func(o Option) bool { return o.Name == name })
+		i := slices.IndexFunc(k.Options, func(o Option) bool { return o.is(name) })
 		if i < 0 {
 			if k.AnyOption {
 				continue
@@ -148,7 +153,7 @@ func (k Kind) kwargs(given map[string]any) (map[string]string, error) {
 		if vs := k.Options[i].Values; len(vs) > 0 && !slices.Contains(vs, v) {
 			return nil, fmt.Errorf("agent %s: option %s=%q must be one of %s", k.Name, name, v, strings.Join(vs, ", "))
 		}
-		out[name] = v
+		out[k.Options[i].Name] = v
 	}
 	return out, nil
 }
@@ -188,6 +193,9 @@ func (k Kind) Schema() map[string]any {
 			p["enum"] = o.Values
 		}
 		props[o.Name] = p
+		if o.Alias != "" {
+			props[o.Alias] = p
+		}
 	}
 	return map[string]any{
 		"$schema": "https://json-schema.org/draft/2020-12/schema", "title": k.Name, "type": "object",

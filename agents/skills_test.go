@@ -101,9 +101,7 @@ func TestAgentsAreToldOfToolServers(t *testing.T) {
 			args = strings.Join(f.command(j).Args, " ")
 			whole = args
 			if f.files != nil {
-				for _, content := range f.files(j) {
-					whole += content
-				}
+				whole += filesOf(t, f, j)
 			}
 			return args, whole
 		}

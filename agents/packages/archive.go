@@ -32,12 +32,15 @@ func (a Archive) Pin(context.Context) (string, error) {
 	return short(raw), err
 }
 
+// packer has a registry's archive put into a directory, and says where it is.
+type packer func(ctx context.Context, spec, dir string) (string, error)
+
 // Fetch implements Source.
 func (a Archive) Fetch(ctx context.Context, work, dest string) error {
 	return a.fetch(ctx, work, dest, npmPack)
 }
 
-func (a Archive) fetch(ctx context.Context, work, dest string, pack func(ctx context.Context, spec, dir string) (string, error)) error {
+func (a Archive) fetch(ctx context.Context, work, dest string, pack packer) error {
 	archive, err := pack(ctx, a.Spec, work)
 	if err != nil {
 		return err

@@ -119,3 +119,47 @@ func TestRegistriesClientsLearnNoKeys(t *testing.T) {
 		t.Errorf("got %v", got)
 	}
 }
+
+// A program and its modules are one package, of which each is verified.
+func TestArchivesAreOneDirectory(t *testing.T) {
+	t.Parallel()
+	text, integrity := archive(t)
+	registry := func(_ context.Context, _, dir string) (string, error) {
+		path := filepath.Join(dir, "a.tgz")
+		return path, os.WriteFile(path, []byte(text), 0o600)
+	}
+	as := Archives{
+		".":                {"agent@1.0", integrity, "package/bin"},
+		"node_modules/@o/": {"@o/module@2.0", integrity, "package"},
+	}
+	dir := t.TempDir()
+	if err := as.fetch(t.Context(), dir, filepath.Join(dir, "ready"), registry); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"agent", "sub/data", "node_modules/@o/package.json", "node_modules/@o/bin/agent"} {
+		if _, err := os.Stat(filepath.Join(dir, "ready", name)); err != nil {
+			t.Error(err)
+		}
+	}
+	as["node_modules/@o/"] = Archive{"@o/module@2.0", "sha512-AAAA", "package"}
+	if err := as.fetch(t.Context(), dir, filepath.Join(dir, "other"), registry); err == nil || !strings.Contains(err.Error(), "@o/module@2.0") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestPinOfArchivesChangesWithEachOfThem(t *testing.T) {
+	t.Parallel()
+	seen := map[string]bool{}
+	for _, as := range []Archives{
+		{".": {Spec: "a@1", Integrity: "sha512-AAAA"}},
+		{".": {Spec: "a@1", Integrity: "sha512-AAAA"}, "m": {Spec: "m@1"}},
+		{".": {Spec: "a@1", Integrity: "sha512-AAAA"}, "m": {Spec: "m@2"}},
+		{".": {Spec: "a@1", Integrity: "sha512-AAAA"}, "m": {Spec: "m@2", Integrity: "sha512-AAAA"}},
+	} {
+		pin, err := as.Pin(t.Context())
+		if err != nil || pin == "" || seen[pin] {
+			t.Errorf("%v: %q %v", as, pin, err)
+		}
+		seen[pin] = true
+	}
+}

@@ -50,6 +50,8 @@ func OpenCode(all []Provider, k Key, model string) (string, error) {
 			kit = "@ai-sdk/anthropic"
 		case p.Dialect == "gemini":
 			kit = "@ai-sdk/google"
+		case p.Dialect == "openrouter":
+			kit = "@openrouter/ai-sdk-provider"
 		case p.Responses:
 			kit = "@ai-sdk/openai"
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
+	"strings"
 
 	"gopkg.in/yaml.v3"
 )
@@ -18,8 +19,8 @@ type catalog struct {
 type catalogProvider struct {
 	BaseURL string         `json:"baseUrl" yaml:"baseUrl"`
 	APIKey  string         `json:"apiKey" yaml:"apiKey"`
-	API     string         `json:"api" yaml:"api"`
-	Models  []catalogModel `json:"models" yaml:"models"`
+	API     string         `json:"api,omitempty" yaml:"api"`
+	Models  []catalogModel `json:"models,omitempty" yaml:"models"`
 }
 
 type catalogModel struct {
@@ -29,7 +30,8 @@ type catalogModel struct {
 }
 
 // Pi is ~/.pi/agent/models.json. The agent takes "$NAME" for a variable, and other
-// texts as they are.
+// texts as they are. A provider without models is one that it knows, and keeps its
+// models.
 func Pi(all []Provider, k Key) (string, error) {
 	c, err := catalogOf(all, k.or("$"+k.Variable))
 	if err != nil {
@@ -56,13 +58,21 @@ func Omp(all []Provider, k Key) (string, error) {
 	return b.String(), CheckOmp(b.Bytes())
 }
 
-// OmpDisabled are providers that omp asks by itself, whatever models.yml says: for
-// its config.yml, as disabledProviders.
+// OmpDisabled are the providers that omp knows: for its config.yml, as
+// disabledProviders. Each of them looks for models by itself when omp starts, whatever
+// models.yml says, some with the token, and all share one catalogue.
 func OmpDisabled() []string {
-	return []string{
-		"command-code", "commandcode", "kilo", "venice", "hyper", "charm-hyper", "zenmux", "alibaba-coding-plan", "ollama", "llama.cpp",
-		"lm-studio", "google",
-	}
+	return strings.Fields(`
+		abliteration aiand aimlapi alibaba-coding-plan alibaba-token-plan amazon-bedrock anthropic azure
+		baseten bedrock-mantle cerebras charm-hyper cline-pass cloudflare-ai-gateway command-code
+		commandcode coreweave cursor deepinfra deepseek devin firepass fireworks github-copilot gitlab-duo
+		gitlab-duo-agent gmi-cloud google google-antigravity google-gemini-cli google-vertex groq
+		huggingface hyper kilo kimi-code litellm llama.cpp lm-studio meta minimax minimax-cn minimax-code
+		minimax-code-cn mistral moonshot muse-code nanogpt novita nvidia ollama ollama-cloud openai
+		openai-codex opencode-go opencode-zen openrouter qianfan qwen-portal sakana siliconflow synthetic
+		together umans venice vercel-ai-gateway vllm wafer-serverless xai xai-oauth xiaomi
+		xiaomi-token-plan-ams xiaomi-token-plan-cn xiaomi-token-plan-sgp yolo-auto zai zenmux
+		zhipu-coding-plan`)
 }
 
 func (k Key) or(reference string) string {
@@ -78,7 +88,7 @@ func catalogOf(all []Provider, key string) (catalog, error) {
 		return c, err
 	}
 	for _, p := range all {
-		one := catalogProvider{BaseURL: p.versioned(), APIKey: key, API: "openai-completions", Models: []catalogModel{}}
+		one := catalogProvider{BaseURL: p.versioned(), APIKey: key, API: "openai-completions"}
 		switch {
 		case p.Dialect == "anthropic":
 			one.BaseURL, one.API = p.Base, "anthropic-messages"
@@ -86,6 +96,9 @@ func catalogOf(all []Provider, key string) (catalog, error) {
 			one.API = "google-generative-ai"
 		case p.Responses:
 			one.API = "openai-responses"
+		}
+		if len(p.Models) == 0 {
+			one.API = ""
 		}
 		for _, m := range p.Models {
 			one.Models = append(one.Models, catalogModel{m.ID, m.Context, m.Output})

@@ -1,0 +1,167 @@
+package agents
+
+import (
+	"encoding/json"
+
+	"harborgate/agents/atif"
+	"harborgate/agents/packages"
+	"harborgate/agents/settings"
+	"harborgate/providers"
+	"harborgate/trials"
+)
+
+// opencode is a native program. It keeps its things in the user's directories, if they
+// are not moved, and asks npm's registry for a module of its own unless it is there.
+func opencode() facts {
+	programs := native{"opencode", "1.18.33", map[string]packages.Archive{
+		"amd64": {Spec: "opencode-linux-x64-baseline@%s", Integrity: "sha512-1KQGBiiDDeL/VHHbHkOvvFo8Jr97WT5+C1tear+p7IcDTnXgVHXqIjU4O4jM4mHQzykTP2i884FCnW5LDa+zCA==", Below: "package/bin"},
+	}}
+	return facts{
+		name: programs.name, doc: "opencode, unmodified, from this host's cache", version: programs.pinned, bundle: programs.bundle,
+		dialects: allDialects(), log: "opencode.txt",
+		options: []Option{
+			{Name: "reasoning_effort", Alias: "variant", Doc: "how hard the model thinks: one of the model's variants"},
+		},
+		files:   opencodeFiles,
+		command: opencodeCommand,
+		outcome: func() outcome { return &opencodeOutcome{} }, steps: opencodeSteps,
+	}
+}
+
+// opencodeFiles are its settings, and what makes it think that its own module has been
+// installed, which only plug-ins would need.
+func opencodeFiles(j job) (map[string]string, error) {
+	name := j.provider()
+	text, err := settings.OpenCode([]settings.Provider{j.settings(name)}, settings.Key{Variable: modelToken}, name+"/"+j.Model)
+	return map[string]string{
+		"config/opencode/opencode.json":        text,
+		"config/opencode/package-lock.json":    `{"packages": {"": {"dependencies": {"@opencode-ai/plugin": "*"}}}}`,
+		"config/opencode/node_modules/.nobody": "",
+	}, err
+}
+
+func opencodeCommand(j job) providers.Command {
+	args := []string{bundleDir + "/opencode", "run", "--format=json", "--thinking", "--auto", "--title=task", "--model=" + j.provider() + "/" + j.Model}
+	if v := j.Options["reasoning_effort"]; v != "" {
+		args = append(args, "--variant="+v)
+	}
+	return providers.Command{
+		Args: append(args, "--", j.Instruction),
+		SecretEnv: map[string]string{
+			modelToken: j.Token, "XDG_CONFIG_HOME": j.Home + "/config", "XDG_DATA_HOME": j.Home + "/data",
+			"XDG_STATE_HOME": j.Home + "/state", "XDG_CACHE_HOME": j.Home + "/cache", "OPENCODE_DISABLE_MODELS_FETCH": "1",
+			"OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_DISABLE_LSP_DOWNLOAD": "1", "OPENCODE_DISABLE_DEFAULT_PLUGINS": "1",
+		},
+	}
+}
+
+// opencodeEvent is a line of its output.
+type opencodeEvent struct {
+	Type    string `json:"type"`
+	Session string `json:"sessionID"`
+	Time    int64  `json:"timestamp"` // milliseconds
+	Part    struct {
+		Text  string `json:"text"`
+		Tool  string `json:"tool"`
+		Call  string `json:"callID"`
+		State struct {
+			Input  json.RawMessage `json:"input"`
+			Output string          `json:"output"`
+			Error  string          `json:"error"`
+		} `json:"state"`
+		Cost   float64 `json:"cost"`
+		Tokens struct {
+			Input     int64 `json:"input"`  // neither read from nor written to a cache
+			Output    int64 `json:"output"` // without reasoning
+			Reasoning int64 `json:"reasoning"`
+			Cache     struct {
+				Read  int64 `json:"read"`
+				Write int64 `json:"write"`
+			} `json:"cache"`
+		} `json:"tokens"`
+	} `json:"part"`
+	Error struct {
+		Name string `json:"name"`
+		Info struct {
+			Message string `json:"message"`
+		} `json:"data"`
+	} `json:"error"`
+}
+
+// used are the prompt's tokens, those of them that were cached, and the answer's.
+func (e *opencodeEvent) used() (in, read, out int64) {
+	t := e.Part.Tokens
+	return t.Input + t.Cache.Read + t.Cache.Write, t.Cache.Read, t.Output + t.Reasoning
+}
+
+// opencodeOutcome sums the steps. An error that no step follows has ended the run.
+type opencodeOutcome struct {
+	steps         int
+	in, read, out int64
+	cost          float64
+	failure       string
+}
+
+func (o *opencodeOutcome) line(b []byte) {
+	var e opencodeEvent
+	if json.Unmarshal(b, &e) != nil {
+		return
+	}
+	switch e.Type {
+	case "step_finish":
+		in, read, out := e.used()
+		o.steps, o.failure = o.steps+1, ""
+		o.in, o.read, o.out, o.cost = o.in+in, o.read+read, o.out+out, o.cost+e.Part.Cost
+	case "error":
+		o.failure = e.Error.Name + ": " + e.Error.Info.Message
+	}
+}
+
+func (o *opencodeOutcome) result() (trials.AgentResult, string) {
+	var r trials.AgentResult
+	if o.steps > 0 {
+		r.InputTokens, r.CacheTokens, r.OutputTokens = &o.in, &o.read, &o.out
+	}
+	if o.cost > 0 { // it calls what it has no price for free
+		r.CostUSD = &o.cost
+	}
+	if o.steps == 0 && o.failure == "" {
+		return r, "it ended without finishing a step"
+	}
+	return r, o.failure
+}
+
+// opencodeSteps collects the parts between the start and the end of each step.
+func opencodeSteps(r *atif.Run) func([]byte) {
+	var s atif.Step
+	results := map[string]string{}
+	return func(line []byte) {
+		var e opencodeEvent
+		if json.Unmarshal(line, &e) != nil {
+			return
+		}
+		r.SessionID = e.Session
+		switch e.Type {
+		case "step_start":
+			s = atif.Step{Source: atif.FromAgent, Timestamp: timeOf(e.Time)}
+			clear(results)
+		case "text":
+			s.Message = joined(s.Message, e.Part.Text)
+		case "reasoning":
+			s.Reasoning = joined(s.Reasoning, e.Part.Text)
+		case "tool_use":
+			s.ToolCalls = append(s.ToolCalls, atif.ToolCall{ID: e.Part.Call, Name: e.Part.Tool, Arguments: e.Part.State.Input})
+			results[e.Part.Call] = joined(e.Part.State.Output, e.Part.State.Error)
+		case "step_finish":
+			in, read, out := e.used()
+			s.Metrics = &atif.Metrics{Prompt: &in, Cached: &read, Completion: &out}
+			if e.Part.Cost > 0 {
+				s.Metrics.CostUSD = &e.Part.Cost
+			}
+			r.Add(s)
+			for _, c := range s.ToolCalls {
+				r.Observe(c.ID, results[c.ID])
+			}
+		}
+	}
+}
