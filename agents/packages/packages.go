@@ -26,8 +26,8 @@ type Package struct {
 	From    Source
 }
 
-// Source gets a package's files. It is a value that can be compared: what two equal
-// ones would fetch is the same.
+// Source gets a package's files. It is a value: what two that print the same would
+// fetch is the same.
 type Source interface {
 	// Pin tells this content from any other under the same name and version, in a
 	// few characters; "" where nothing is pinned.
@@ -41,11 +41,11 @@ type Source interface {
 type Cache struct {
 	dir  string
 	mu   sync.Mutex
-	pins map[Package]string // asked once: a trial does not wait for a look at the host
+	pins map[string]string // by package; asked once: a trial does not wait for a look at the host
 }
 
 // NewCache returns a cache below dir.
-func NewCache(dir string) *Cache { return &Cache{dir: dir, pins: map[Package]string{}} }
+func NewCache(dir string) *Cache { return &Cache{dir: dir, pins: map[string]string{}} }
 
 // retryLock is how often a lock that somebody else has is tried again.
 const retryLock = 200 * time.Millisecond
@@ -78,12 +78,13 @@ func (c *Cache) Get(ctx context.Context, p Package) (dir string, err error) {
 func (c *Cache) pin(ctx context.Context, p Package) (string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if pin, ok := c.pins[p]; ok {
+	key := fmt.Sprintf("%T %v", p.From, p)
+	if pin, ok := c.pins[key]; ok {
 		return pin, nil
 	}
 	pin, err := p.From.Pin(ctx)
 	if err == nil {
-		c.pins[p] = pin
+		c.pins[key] = pin
 	}
 	return pin, err
 }
