@@ -3,6 +3,7 @@ package authproxy
 import (
 	"bytes"
 	"context"
+	"encoding/hex"
 	"fmt"
 	"net"
 	"net/http"
@@ -233,6 +234,14 @@ func TestAttack08KeysThatComeBackAreMasked(t *testing.T) {
 		"gzip":       {Echo: true, Encoding: "gzip"},
 		"a secret":   {Body: []byte(canary)},
 		"in a array": {Body: []byte(`["` + canary + `"]`)},
+		"hex":        {Body: []byte(`["` + hex.EncodeToString([]byte(canary)) + `"]`)},
+		"capitals":   {Body: fmt.Appendf(nil, "[%X]", canary)},
+		"percent":    {Body: escape("%%%02X", canary)},
+		"small":      {Body: escape("%%%02x", canary)},
+		"JSON":       {Body: escape(`\u%04x`, canary)},
+		"a sign":     {Body: []byte(strings.ReplaceAll(canary, "+", `\u002B`))},
+		"slashes":    {Body: []byte(strings.ReplaceAll(canary, "/", `\/`))},
+		"path":       {Body: []byte(url.PathEscape(canary))},
 	} {
 		r.mock.Script(s, s)
 		if a := r.post(messages, ask); a.status != 200 || !strings.Contains(a.body, "****") {
@@ -242,13 +251,22 @@ func TestAttack08KeysThatComeBackAreMasked(t *testing.T) {
 	}
 }
 
+// escape writes all signs of text as escapes.
+func escape(format, text string) []byte {
+	var out []byte
+	for i := range len(text) {
+		out = fmt.Appendf(out, format, text[i])
+	}
+	return out
+}
+
 func TestAttack08KeysCutIntoPieces(t *testing.T) {
 	t.Parallel()
 	forms := Secret{canary}.forms()
 	for _, f := range forms {
 		text := append(append([]byte("before "), f...), " after"...)
 		for n := 1; n < len(text); n++ {
-			s := newScrubber(forms, headsOf(forms))
+			s := newScrubber(forms, marksOf(forms))
 			var out []byte
 			for p := text; len(p) > 0; p = p[min(n, len(p)):] {
 				out = append(out, s.clean(bytes.Clone(p[:min(n, len(p))]))...)

@@ -2,7 +2,6 @@ package authproxy
 
 import (
 	"bufio"
-	"bytes"
 	"compress/flate"
 	"compress/gzip"
 	"compress/zlib"
@@ -10,7 +9,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -75,7 +73,7 @@ func (x *exchange) relay() error {
 	x.patience()
 	x.w.WriteHeader(resp.StatusCode)
 
-	s := &stream{x: x, tap: wire.NewTap(x.route.Format, resp.Header.Get("Content-Type")), scrub: newScrubber(x.up.forms, x.up.heads)}
+	s := &stream{x: x, tap: wire.NewTap(x.route.Format, resp.Header.Get("Content-Type")), scrub: newScrubber(x.up.forms, x.up.marks)}
 	if filtered {
 		s.filter = &wire.UsageFilter{}
 	}
@@ -223,88 +221,6 @@ func (s *stream) send(p []byte) {
 	s.x.said.answered(p[:n])
 	s.x.rec.BytesOut += int64(n)
 	s.err = err
-}
-
-// scrubber masks secrets, however they are cut into pieces. A mask is as long as
-// what it hides, so the length of an answer does not change.
-type scrubber struct {
-	forms [][]byte
-	heads [][]byte // with which they begin, each once
-	rest  []byte   // may be the beginning of a secret
-	hits  int
-}
-
-func newScrubber(forms, heads [][]byte) *scrubber { return &scrubber{forms: forms, heads: heads} }
-
-// headsOf are the beginnings of secrets: few, because keys of one provider begin
-// alike, and short, because those are quickly searched for.
-func headsOf(forms [][]byte) [][]byte {
-	const long = 16
-	var out [][]byte
-	for _, f := range forms {
-		h := f[:min(long, len(f))]
-		if !slices.ContainsFunc(out, func(o []byte) bool { return bytes.Equal(o, h) }) {
-			out = append(out, h)
-		}
-	}
-	return out
-}
-
-// mayHold reports whether a secret may be in p, whole.
-func (s *scrubber) mayHold(p []byte) bool {
-	return slices.ContainsFunc(s.heads, func(h []byte) bool { return bytes.Contains(p, h) })
-}
-
-// clean returns what can be passed on. It is p itself in nearly all cases.
-func (s *scrubber) clean(p []byte) []byte {
-	if len(s.rest) > 0 {
-		p = append(s.rest, p...)
-		s.rest = nil
-	}
-	if s.mayHold(p) {
-		p = s.mask(p)
-	}
-	if n := s.held(p); n > 0 {
-		s.rest = bytes.Clone(p[len(p)-n:])
-		p = p[:len(p)-n]
-	}
-	return p
-}
-
-// mask returns p without secrets. It changes a copy.
-func (s *scrubber) mask(p []byte) []byte {
-	own := false
-	for _, f := range s.forms {
-		if !bytes.Contains(p, f) {
-			continue
-		}
-		if !own {
-			p, own = bytes.Clone(p), true
-		}
-		s.hits++
-		mask := bytes.Repeat([]byte("*"), len(f))
-		for i := bytes.Index(p, f); i >= 0; i = bytes.Index(p, f) {
-			copy(p[i:], mask)
-		}
-	}
-	return p
-}
-
-// held is how many bytes at the end of p may be the beginning of a secret. No
-// secret holds a line end, and events end with one, so streams are not held up.
-func (s *scrubber) held(p []byte) int {
-	if len(p) == 0 || p[len(p)-1] == '\n' {
-		return 0
-	}
-	most := 0
-	for _, f := range s.forms {
-		for n := min(len(f)-1, len(p)); n > most; n-- {
-			if p[len(p)-n] == f[0] && bytes.Equal(p[len(p)-n:], f[:n]) {
-				most = n
-			}
-		}
-	}
-	return most
 }
 
 // plain returns the body without compression, and its length or -1. The upstream

@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"net/url"
 	"slices"
+
+	"harborgate/internal/redact"
 )
 
 // Secret is a credential. However it is printed, logged or encoded, it shows
@@ -35,9 +37,9 @@ func (Secret) MarshalText() ([]byte, error) { return []byte(hidden), nil }
 func (Secret) LogValue() slog.Value { return slog.StringValue(hidden) }
 
 // forms are what the secret looks like in places that might repeat it: plain,
-// escaped for a URL, and in base64 as a part of any text.
+// escaped for a URL or for JSON, in hex, and in base64 as a part of any text.
 func (s Secret) forms() [][]byte {
-	out := []string{s.value, url.QueryEscape(s.value)}
+	out := append(redact.Escapes(s.value), s.value, url.QueryEscape(s.value))
 	for _, before := range []string{"", "x", "xx"} {
 		for _, enc := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
 			text := enc.EncodeToString([]byte(before + s.value))

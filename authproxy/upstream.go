@@ -30,7 +30,7 @@ type upstream struct {
 	pool      *pool
 	gate      *gate.Gate
 	forms     [][]byte // in which its keys may come back
-	heads     [][]byte // with which these begin
+	marks     [][]byte // by which these are found
 	prices    ledger.Prices
 	transport *http.Transport
 }
@@ -108,7 +108,7 @@ func newUpstream(ctx context.Context, name string, conf Upstream, s Sources, bef
 		u.pool.keys = append(u.pool.keys, keyFrom(before, ref, secret, conf))
 		u.forms = append(u.forms, secret.forms()...)
 	}
-	u.heads = headsOf(u.forms)
+	u.marks = marksOf(u.forms)
 	return u, nil
 }
 

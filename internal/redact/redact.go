@@ -63,11 +63,10 @@ func worthHiding(v string) bool {
 
 // encodings are the forms in which a value may be printed.
 func encodings(v string) []string {
-	out := []string{
-		v, url.QueryEscape(v), url.PathEscape(v),
+	out := append(Escapes(v),
+		v, url.QueryEscape(v),
 		base64.StdEncoding.EncodeToString([]byte(v)), base64.RawStdEncoding.EncodeToString([]byte(v)),
-		base64.URLEncoding.EncodeToString([]byte(v)), base64.RawURLEncoding.EncodeToString([]byte(v)),
-	}
+		base64.URLEncoding.EncodeToString([]byte(v)), base64.RawURLEncoding.EncodeToString([]byte(v)))
 	if b, err := json.Marshal(v); err == nil {
 		out = append(out, string(b[1:len(b)-1]))
 	}
@@ -91,12 +90,7 @@ func (r *Redactor) Bytes(b []byte) []byte {
 func (r *Redactor) held(b []byte) int {
 	most := 0
 	for _, f := range r.forms {
-		for n := min(len(f)-1, len(b)); n > most; n-- {
-			if bytes.HasSuffix(b, f[:n]) {
-				most = n
-				break
-			}
-		}
+		most = max(most, Begun(b, f))
 	}
 	return most
 }

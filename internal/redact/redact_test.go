@@ -25,6 +25,19 @@ func TestBytesHidesAllForms(t *testing.T) {
 	}
 }
 
+func TestEscapesOfAllSigns(t *testing.T) {
+	t.Parallel()
+	r := New("s3cr-t/+")
+	for _, form := range []string{
+		"733363722d742f2b", "733363722D742F2B", "%73%33%63%72%2d%74%2f%2b", "%73%33%63%72%2D%74%2F%2B", "s3cr%2Dt%2F%2B", "s3cr-t%2f%2b", "s3cr-t%2F+",
+		`\u0073\u0033\u0063\u0072\u002d\u0074\u002f\u002b`, `s3cr\u002Dt\u002F\u002B`, `s3cr-t/\u002B`, `s3cr-t/\u002b`, `s3cr-t\/+`,
+	} {
+		if got := string(r.Bytes([]byte("a " + form + " b"))); got != "a "+Mark+" b" {
+			t.Errorf("%s: got %q", form, got)
+		}
+	}
+}
+
 func TestNilKnowsNothing(t *testing.T) {
 	t.Parallel()
 	r := New("", "abc", "false")
