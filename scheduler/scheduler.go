@@ -57,11 +57,11 @@ type Readiness interface {
 	Build(ctx context.Context, key string)
 }
 
-// Shares hands out the right to have one more sandbox, across whatever else
-// shares the provider. Acquire answers at once; after a refusal, Freed tells
+// Shares hands out the right to have one more sandbox, with what it needs, across
+// whatever else shares the provider. Acquire answers at once; after a refusal, Freed tells
 // when it is worth asking again.
 type Shares interface {
-	Acquire(ctx context.Context, trial string) (release func(), ok bool, err error)
+	Acquire(ctx context.Context, trial string, needs Resources) (release func(), ok bool, err error)
 	Freed() <-chan struct{}
 }
 
@@ -154,7 +154,7 @@ func (l *loop) start(ctx context.Context, w work) {
 // startTry takes the lease and starts. A refusal leaves the trial where it was.
 func (l *loop) startTry(ctx context.Context, i int) bool {
 	t := &l.state.trials[i]
-	release, ok, err := l.opt.Shares.Acquire(ctx, t.Name)
+	release, ok, err := l.opt.Shares.Acquire(ctx, t.Name, t.Needs)
 	if err != nil {
 		l.state.stopped = true
 		if ctx.Err() == nil {

@@ -67,7 +67,7 @@ func (w *world) Build(ctx context.Context, key string) {
 	w.note("built %s", key)
 }
 
-func (w *world) Acquire(context.Context, string) (func(), bool, error) {
+func (w *world) Acquire(context.Context, string, Resources) (func(), bool, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.refuse > 0 {
@@ -204,7 +204,7 @@ type brokenShares struct{ *world }
 
 var errShares = errors.New("the shares are gone")
 
-func (brokenShares) Acquire(context.Context, string) (func(), bool, error) {
+func (brokenShares) Acquire(context.Context, string, Resources) (func(), bool, error) {
 	return nil, false, errShares
 }
 

@@ -27,7 +27,7 @@ func newAuthStatusCommand(e *env) *cobra.Command {
 		RunE: func(c *cobra.Command, _ []string) error {
 			return withAuth(c, e, func(p *client.Client) error {
 				if watch {
-					return watchAuth(c.Context(), e, p)
+					return watching(c.Context(), e, func() error { return showAuth(c.Context(), e, p) })
 				}
 				return showAuth(c.Context(), e, p)
 			})
@@ -37,7 +37,8 @@ func newAuthStatusCommand(e *env) *cobra.Command {
 	return c
 }
 
-func watchAuth(ctx context.Context, e *env, p *client.Client) error {
+// watching shows something again and again, until ctx ends by a signal.
+func watching(ctx context.Context, e *env, show func() error) error {
 	t := time.NewTicker(refresh)
 	defer t.Stop()
 	for {
@@ -45,7 +46,7 @@ func watchAuth(ctx context.Context, e *env, p *client.Client) error {
 			const clear = "\x1b[H\x1b[2J"
 			fmt.Fprint(e.out, clear)
 		}
-		err := showAuth(ctx, e, p)
+		err := show()
 		select {
 		case <-ctx.Done(): // by a signal, which is how it ends
 			return nil

@@ -24,7 +24,7 @@ func newEnvCommand(e *env) *cobra.Command {
 				return withApp(e, func(e *env, a *app.App) error { return checkProviders(c, e, a, names) })
 			},
 		}),
-		newEnvSchemaCommand(e))
+		newEnvSchemaCommand(e), newEnvStatusCommand(e))
 	return c
 }
 

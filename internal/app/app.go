@@ -36,8 +36,9 @@ type App struct {
 	opt   Options
 	owner *shares.Owner
 
-	mu   sync.Mutex // guards open
-	open map[string]providers.Provider
+	mu    sync.Mutex // guards what follows
+	open  map[string]providers.Provider
+	pools map[string]*shares.Pool // of open providers
 }
 
 // Dirs are where things are kept.
@@ -92,7 +93,7 @@ func New(o Options) (*App, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &App{Dirs: dirs, Host: host, log: o.Logger, opt: o, owner: owner, open: map[string]providers.Provider{}}, nil
+	return &App{Dirs: dirs, Host: host, log: o.Logger, opt: o, owner: owner, open: map[string]providers.Provider{}, pools: map[string]*shares.Pool{}}, nil
 }
 
 func helperDir(lookup func(string) (string, bool)) (string, error) {
@@ -140,6 +141,9 @@ func (a *App) Close() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	var errs []error
+	for _, p := range a.pools { // they may be sweeping
+		errs = append(errs, p.Close())
+	}
 	for _, p := range a.open {
 		errs = append(errs, p.Close())
 	}

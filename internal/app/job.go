@@ -15,7 +15,6 @@ import (
 	"harborgate/agents"
 	"harborgate/agents/packages"
 	"harborgate/internal/events"
-	"harborgate/internal/shares"
 	"harborgate/providers"
 	"harborgate/scheduler"
 	"harborgate/snapshots"
@@ -169,9 +168,10 @@ func (j *Job) Run(ctx context.Context) (Summary, error) {
 	locked := make(chan error, 1)
 	go func() { locked <- j.writeLock() }()
 	limits := j.app.Host.Providers[j.provider.Info().Name].Limits
+	budget := j.budget(ctx)
 	unstarted, err := scheduler.Run(ctx, scheduler.Options{
-		MaxTrials: j.parallel(), MaxBuilds: max(limits.Builds, maxBuilds), Budget: j.budget(ctx),
-		Pools: j.pools(), Runner: patient{tries{j}}, Readiness: j, Shares: shares.NewLocal(limits.Sandboxes),
+		MaxTrials: j.parallel(), MaxBuilds: max(limits.Builds, maxBuilds), Budget: budget,
+		Pools: j.pools(), Runner: patient{tries{j}}, Readiness: j, Shares: j.app.leases(j.provider.Info().Name, j.Dir, budget),
 	}, j.schedule())
 	j.runner.Wait()
 	err = errors.Join(err, <-locked)
@@ -215,10 +215,7 @@ func (j *Job) writeLock() error {
 func (j *Job) schedule() []scheduler.Trial {
 	ts := make([]scheduler.Trial, len(j.Plan.Trials))
 	for i, t := range j.Plan.Trials {
-		env, over := t.Task.Config.Environment, t.Config.Environment
-		ts[i] = scheduler.Trial{Name: t.Name, Pool: pool(t.Config.Agent)}
-		ts[i].Needs.CPUs = value((*float64)(over.OverrideCPUs), env.CPUs)
-		ts[i].Needs.MemoryMiB = value(over.OverrideMemoryMiB, env.MemoryMiB)
+		ts[i] = scheduler.Trial{Name: t.Name, Pool: pool(t.Config.Agent), Needs: t.needs()}
 		if runner.Unsupported(j.provider.Info(), t.Task.Task, *t.Config) != "" {
 			continue // it fails before it needs an image
 		}
@@ -237,6 +234,14 @@ func (j *Job) schedule() []scheduler.Trial {
 		}
 	}
 	return ts
+}
+
+// needs is what a trial declares.
+func (p PlannedTrial) needs() scheduler.Resources {
+	env, over := p.Task.Config.Environment, p.Config.Environment
+	return scheduler.Resources{
+		CPUs: value((*float64)(over.OverrideCPUs), env.CPUs), MemoryMiB: value(over.OverrideMemoryMiB, env.MemoryMiB),
+	}
 }
 
 // needed lists the images of a trial; one that is graded again has no environment.

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"harborgate/configs"
+	"harborgate/internal/shares"
 	"harborgate/providers"
 	"harborgate/providers/docker"
 	"harborgate/providers/fake"
@@ -68,7 +70,12 @@ func (a *App) Provider(name string) (providers.Provider, error) {
 	if err != nil {
 		return nil, err
 	}
-	p = a.decorate(p, c.Limits)
+	pool, err := a.owner.Pool(name, func(ctx context.Context) error { return a.Sweep(ctx, p) })
+	if err != nil {
+		return nil, errors.Join(err, p.Close())
+	}
+	a.pools[name] = pool
+	p = a.decorate(p, pool, c.Limits)
 	a.open[name] = p
 	return p, nil
 }
@@ -110,14 +117,19 @@ func openFake(_ *App, name string, c configs.Provider) (providers.Provider, erro
 }
 
 // decorate puts the shared policy around a driver, in the fixed order: each call
-// pays the rate limit, reads are repeated, everything is seen.
-func (a *App) decorate(p providers.Provider, l configs.Limits) providers.Provider {
-	var o limit.Options
+// pays the rate limit, reads are repeated, everything is seen. Limits are those of
+// all harbor processes of this host together.
+func (a *App) decorate(p providers.Provider, pool *shares.Pool, l configs.Limits) providers.Provider {
+	o := limit.Options{Pause: pool, Exhausted: func(why string) {
+		if err := pool.Exhausted(why); err != nil {
+			a.log.Warn("what the provider has room for is not known to others", "provider", p.Info().Name, "error", err)
+		}
+	}}
 	if l.CallsPerSec > 0 {
-		o.Calls = limit.PerSecond(l.CallsPerSec, max(1, int(l.CallsPerSec)))
+		o.Calls = pool.Pace("calls", l.CallsPerSec, max(1, int(l.CallsPerSec)))
 	}
 	if l.CreatesPerSec > 0 {
-		o.Creates = limit.PerSecond(l.CreatesPerSec, max(1, l.CreateBurst))
+		o.Creates = pool.Pace("creates", l.CreatesPerSec, max(1, l.CreateBurst))
 	}
 	return observe.New(retry.New(limit.New(p, o), retry.Options{}), observe.Options{Logger: a.log})
 }

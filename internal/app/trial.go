@@ -10,6 +10,7 @@ import (
 
 	"harborgate/internal/events"
 	"harborgate/providers"
+	"harborgate/scheduler"
 	"harborgate/tasks"
 	"harborgate/trials"
 	"harborgate/trials/results"
@@ -46,21 +47,9 @@ func (a *App) RunTrial(ctx context.Context, cfg trials.TrialConfig, p providers.
 		return nil, err
 	}
 	defer store.Close()
-	sink, err := results.NewTrial(files.Dir, 1, results.DefaultLimits())
+	try, err := onlyTry(t, task, files.Dir)
 	if err != nil {
 		return nil, err
-	}
-	try := &runner.Try{Config: &cfg, Task: task, ID: uuid.NewString(), Attempt: 1, Number: 1, Sink: sink}
-	lock, err := t.lock()
-	if err != nil {
-		return nil, fmt.Errorf("trial %s: %w", cfg.TrialName, err)
-	}
-	try.Lock = &lock
-	if try.TaskChecksum, err = t.Task.checksum(); err != nil {
-		return nil, fmt.Errorf("trial %s: %w", cfg.TrialName, err)
-	}
-	if try.Source, err = t.source(); err != nil {
-		return nil, fmt.Errorf("trial %s: %w", cfg.TrialName, err)
 	}
 	m := a.newModels(ctx, set, user{
 		name: cfg.TrialName, id: try.ID, agents: []trials.AgentConfig{cfg.Agent}, trialDir: func(string) string { return files.Dir },
@@ -72,7 +61,34 @@ func (a *App) RunTrial(ctx context.Context, cfg trials.TrialConfig, p providers.
 	for _, note := range m.remarks([]trials.AgentConfig{cfg.Agent}) {
 		a.log.Warn("endpoint", "note", note)
 	}
+	limits := a.Host.Providers[p.Info().Name].Limits
+	release, err := a.leases(p.Info().Name, files.Dir, scheduler.Resources{CPUs: limits.CPUs, MemoryMiB: limits.MemoryMiB}).one(ctx, t.needs())
+	if err != nil {
+		return nil, err
+	}
+	defer release()
 	r := a.newRunner(p, runner.NewImages(p, store, a.owner.Host), log, m, a.log, nil)
 	defer r.Wait()
 	return r.Run(ctx, try), nil
+}
+
+// onlyTry is the try of a trial that has no job.
+func onlyTry(t PlannedTrial, task *tasks.Task, dir string) (*runner.Try, error) {
+	sink, err := results.NewTrial(dir, 1, results.DefaultLimits())
+	if err != nil {
+		return nil, err
+	}
+	try := &runner.Try{Config: t.Config, Task: task, ID: uuid.NewString(), Attempt: 1, Number: 1, Sink: sink}
+	lock, err := t.lock()
+	if err != nil {
+		return nil, fmt.Errorf("trial %s: %w", t.Name, err)
+	}
+	try.Lock = &lock
+	if try.TaskChecksum, err = t.Task.checksum(); err != nil {
+		return nil, fmt.Errorf("trial %s: %w", t.Name, err)
+	}
+	if try.Source, err = t.source(); err != nil {
+		return nil, fmt.Errorf("trial %s: %w", t.Name, err)
+	}
+	return try, nil
 }

@@ -8,7 +8,6 @@
 package shares
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -16,7 +15,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/gofrs/flock"
 )
@@ -128,40 +126,3 @@ func (o *Owner) Close() error {
 	}
 	return errors.Join(err, os.RemoveAll(filepath.Join(o.temps, o.ID)), o.lock.Close())
 }
-
-// Local is the in-process Shares: up to a number of sandboxes per provider at
-// once. Safe for concurrent use.
-type Local struct {
-	mu    sync.Mutex // guards used and freed
-	most  int
-	used  int
-	freed chan struct{}
-}
-
-// NewLocal allows most sandboxes at once; 0 is no limit.
-func NewLocal(most int) *Local { return &Local{most: most, freed: make(chan struct{}, 1)} }
-
-// Acquire takes a lease at once or refuses.
-func (l *Local) Acquire(ctx context.Context, _ string) (release func(), ok bool, err error) {
-	if err := ctx.Err(); err != nil {
-		return nil, false, err
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.most > 0 && l.used >= l.most {
-		return nil, false, nil
-	}
-	l.used++
-	return sync.OnceFunc(func() {
-		l.mu.Lock()
-		l.used--
-		l.mu.Unlock()
-		select {
-		case l.freed <- struct{}{}:
-		default:
-		}
-	}), true, nil
-}
-
-// Freed tells that a refused lease may be had now.
-func (l *Local) Freed() <-chan struct{} { return l.freed }

@@ -2,7 +2,6 @@ package shares
 
 import (
 	"bufio"
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -22,6 +21,10 @@ const liveVariable = "HARBOR_TEST_LIVE_IN"
 func TestMain(m *testing.M) {
 	if state := os.Getenv(liveVariable); state != "" {
 		live(state)
+		return
+	}
+	if state := os.Getenv(workVariable); state != "" {
+		work(state)
 		return
 	}
 	goleak.VerifyTestMain(m)
@@ -223,51 +226,5 @@ func TestEmptyHostFile(t *testing.T) {
 	}
 	if _, err := Register(state); err == nil || !strings.Contains(err.Error(), "remove it") {
 		t.Errorf("%v", err)
-	}
-}
-
-func TestLocal(t *testing.T) {
-	t.Parallel()
-	l := NewLocal(2)
-	take := func() (func(), bool) {
-		release, ok, err := l.Acquire(t.Context(), "docker")
-		if err != nil {
-			t.Fatal(err)
-		}
-		return release, ok
-	}
-	first, ok1 := take()
-	_, ok2 := take()
-	if _, ok := take(); !ok1 || !ok2 || ok {
-		t.Fatalf("leases %v %v, and a third %v", ok1, ok2, ok)
-	}
-	select {
-	case <-l.Freed():
-		t.Error("something was freed")
-	default:
-	}
-	first()
-	first() // gives back one lease only
-	<-l.Freed()
-	if _, ok := take(); !ok {
-		t.Error("what was given back cannot be had")
-	}
-	if _, ok := take(); ok {
-		t.Error("one release gave two leases")
-	}
-}
-
-func TestLocalWithoutLimit(t *testing.T) {
-	t.Parallel()
-	l := NewLocal(0)
-	for range 100 {
-		if _, ok, err := l.Acquire(t.Context(), ""); !ok || err != nil {
-			t.Fatal(ok, err)
-		}
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, ok, err := l.Acquire(ctx, ""); ok || !errors.Is(err, context.Canceled) {
-		t.Errorf("%v %v", ok, err)
 	}
 }

@@ -64,12 +64,23 @@ func (s slots) Acquire(ctx context.Context) (func(), error) {
 	}
 }
 
+// Pause is a time in which nobody calls; several processes may share it.
+type Pause interface {
+	// Cool is how long it lasts, zero when calls may go.
+	Cool() (time.Duration, error)
+	// CoolDown makes it last for d from now, unless it is longer already.
+	CoolDown(d time.Duration, why string) error
+}
+
 // Options configure New. Nil fields are no limit.
 type Options struct {
 	Calls   Pace  // every call to the provider, creates included
 	Creates Pace  // creates
 	AtOnce  Slots // creates under way
+	Pause   Pause // of all calls, after KindRateLimited; nil is this process's own
 
+	// Exhausted is told when a create found no room.
+	Exhausted func(why string)
 	// CoolDown is how long to wait after KindRateLimited without a RetryAfter;
 	// 0 is 10 s.
 	CoolDown time.Duration
@@ -79,9 +90,27 @@ type Options struct {
 type Provider struct {
 	providers.Provider
 	o Options
+}
 
+// own is a pause of this process.
+type own struct {
 	mu    sync.Mutex // guards ready
 	ready time.Time  // no call before
+}
+
+func (p *own) Cool() (time.Duration, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return max(0, time.Until(p.ready)), nil
+}
+
+func (p *own) CoolDown(d time.Duration, _ string) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if until := time.Now().Add(d); until.After(p.ready) {
+		p.ready = until
+	}
+	return nil
 }
 
 // New decorates p.
@@ -95,6 +124,12 @@ func New(p providers.Provider, o Options) *Provider {
 	if o.AtOnce == nil {
 		o.AtOnce = AtMost(0)
 	}
+	if o.Pause == nil {
+		o.Pause = &own{}
+	}
+	if o.Exhausted == nil {
+		o.Exhausted = func(string) {}
+	}
 	if o.CoolDown <= 0 {
 		o.CoolDown = 10 * time.Second
 	}
@@ -103,13 +138,6 @@ func New(p providers.Provider, o Options) *Provider {
 
 // Unwrap returns the decorated provider, for providers.As.
 func (p *Provider) Unwrap() providers.Provider { return p.Provider }
-
-// Ready is when the provider may be called again, in the past if it may now.
-func (p *Provider) Ready() time.Time {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.ready
-}
 
 // Check implements providers.Provider.
 func (p *Provider) Check(ctx context.Context) error {
@@ -148,6 +176,9 @@ func (p *Provider) Create(ctx context.Context, spec providers.Spec) (providers.S
 		return err
 	})
 	if err != nil {
+		if providers.Is(err, providers.KindExhausted) {
+			p.o.Exhausted(err.Error())
+		}
 		return nil, err
 	}
 	return &sandbox{sb, p}, nil
@@ -172,17 +203,17 @@ func (p *Provider) call(ctx context.Context, op string, f func() error) error {
 	}
 	err := f()
 	if providers.Is(err, providers.KindRateLimited) {
-		p.coolDown(err)
+		return errors.Join(err, p.coolDown(err))
 	}
 	return err
 }
 
-// awaitReady waits until no cool-down is left; it may be prolonged meanwhile.
+// awaitReady waits until no pause is left; it may be prolonged meanwhile.
 func (p *Provider) awaitReady(ctx context.Context) error {
 	for {
-		wait := time.Until(p.Ready())
-		if wait <= 0 {
-			return ctx.Err()
+		wait, err := p.o.Pause.Cool()
+		if err != nil || wait <= 0 {
+			return errors.Join(err, ctx.Err())
 		}
 		t := time.NewTimer(wait)
 		select {
@@ -194,17 +225,13 @@ func (p *Provider) awaitReady(ctx context.Context) error {
 	}
 }
 
-func (p *Provider) coolDown(err error) {
+func (p *Provider) coolDown(err error) error {
 	wait := p.o.CoolDown
 	var e *providers.Error
 	if errors.As(err, &e) && e.RetryAfter > 0 {
 		wait = e.RetryAfter
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if until := time.Now().Add(wait); until.After(p.ready) {
-		p.ready = until
-	}
+	return p.o.Pause.CoolDown(wait, err.Error())
 }
 
 // waitError is ctx's error, or tells that the turn would come after its deadline.

@@ -1,0 +1,127 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"harborgate/internal/app"
+)
+
+func newEnvStatusCommand(e *env) *cobra.Command {
+	var watch bool
+	c := jsonFlag(e, &cobra.Command{
+		Use: "status", Short: "Show what all jobs of this host have of each provider, and what they may have", Args: cobra.NoArgs,
+		Long: `Show what all harbor processes of this host have of each provider together, and
+what they may have: limits are those of config.yaml (providers.NAME.limits).
+Rates are over the latest minute.`,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return withApp(e, func(e *env, a *app.App) error {
+				if watch {
+					return watching(c.Context(), e, func() error { return showEnv(e, a) })
+				}
+				return showEnv(e, a)
+			})
+		},
+	})
+	c.Flags().BoolVar(&watch, "watch", false, "show it again every two seconds, until interrupted")
+	return c
+}
+
+func showEnv(e *env, a *app.App) error {
+	all, err := a.Standings()
+	if err != nil {
+		return err
+	}
+	if e.json {
+		return printJSON(e, all)
+	}
+	w := tabwriter.NewWriter(e.out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "PROVIDER\tSANDBOXES\tCPUS\tMEMORY MIB\tCREATES/S\tCALLS/S\tWAITING")
+	for _, s := range all {
+		l := s.Limits
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%d\n", s.Provider,
+			ofLimit(float64(s.Use.Sandboxes), float64(l.Sandboxes)), ofLimit(float64(s.Use.MilliCPUs)/1000, l.CPUs),
+			ofLimit(float64(s.Use.MemoryMiB), float64(l.MemoryMiB)),
+			ofLimit(paceOf(s.Standing, "creates"), l.CreatesPerSec), ofLimit(paceOf(s.Standing, "calls"), l.CallsPerSec), waiting(s.Standing))
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	for _, s := range all {
+		standingNotes(e.out, s.Standing)
+	}
+	return nil
+}
+
+// ofLimit is "used of limit"; without a limit, used alone.
+func ofLimit(used, limit float64) string {
+	if limit == 0 {
+		return fmt.Sprintf("%.4g", used)
+	}
+	return fmt.Sprintf("%.4g of %.4g", used, limit)
+}
+
+func paceOf(s app.Standing, class string) float64 {
+	for _, p := range s.Paces {
+		if p.Class == class {
+			return p.PerSecond
+		}
+	}
+	return 0
+}
+
+// waiting is how many processes are.
+func waiting(s app.Standing) int {
+	n := 0
+	for _, o := range s.Owners {
+		if o.Waiting {
+			n++
+		}
+	}
+	return n
+}
+
+// standingNotes says who has what, and what holds them up.
+func standingNotes(w io.Writer, s app.Standing) {
+	for _, o := range s.Owners {
+		state := ""
+		if o.Waiting {
+			state = ", waits for more"
+		}
+		if !o.Alive {
+			state = ", is dead: its share comes back when somebody asks for it"
+		}
+		fmt.Fprintf(w, "%s: process %d has %s%s%s\n", s.Provider, o.PID, boxes(o.Use.Sandboxes), state, labelText(o.Label))
+	}
+	if s.Cool > 0 {
+		fmt.Fprintf(w, "%s: nobody calls for %s: %s\n", s.Provider, s.Cool.Round(time.Second), s.CoolWhy)
+	}
+	if s.Capacity > 0 {
+		fmt.Fprintf(w, "%s: has room for %s only: %s\n", s.Provider, boxes(s.Capacity), s.CapacityWhy)
+	}
+	if s.Refused != "" && s.RefusedAgo < recent {
+		fmt.Fprintf(w, "%s: a sandbox was last held back %s ago: %s\n", s.Provider, s.RefusedAgo.Round(time.Second), s.Refused)
+	}
+}
+
+// recent is how long it is of interest what held a sandbox back.
+const recent = 10 * time.Minute
+
+func boxes(n int) string {
+	if n == 1 {
+		return "1 sandbox"
+	}
+	return fmt.Sprintf("%d sandboxes", n)
+}
+
+func labelText(label string) string {
+	if label = strings.TrimSpace(label); label == "" {
+		return ""
+	}
+	return " (" + label + ")"
+}

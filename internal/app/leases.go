@@ -1,0 +1,63 @@
+package app
+
+import (
+	"context"
+	"math"
+
+	"harborgate/internal/shares"
+	"harborgate/scheduler"
+)
+
+// leases are what a job may have of its provider beside all other jobs of the host.
+type leases struct{ *shares.Pool }
+
+// one waits for the lease of a trial without a job.
+func (l leases) one(ctx context.Context, needs scheduler.Resources) (release func(), err error) {
+	for {
+		release, ok, err := l.Acquire(ctx, "", needs)
+		if ok || err != nil {
+			return release, err
+		}
+		select {
+		case <-l.Freed():
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// leases says whom the pool of an open provider serves from here on, and within what
+// limits beside that of sandboxes, which is configured.
+// One that the App has not opened is shared with nobody.
+func (a *App) leases(provider, label string, budget scheduler.Resources) leases {
+	a.mu.Lock()
+	pool := a.pools[provider]
+	a.mu.Unlock()
+	if pool == nil {
+		return leases{}
+	}
+	most := needOf(budget)
+	most.Sandboxes = a.Host.Providers[provider].Limits.Sandboxes
+	pool.For(label, most)
+	return leases{pool}
+}
+
+// Acquire implements scheduler.Shares.
+func (l leases) Acquire(ctx context.Context, _ string, needs scheduler.Resources) (release func(), ok bool, err error) {
+	if l.Pool == nil {
+		return func() {}, true, ctx.Err()
+	}
+	return l.Pool.Acquire(ctx, needOf(needs))
+}
+
+// Freed implements scheduler.Shares.
+func (l leases) Freed() <-chan struct{} {
+	if l.Pool == nil {
+		return nil
+	}
+	return l.Pool.Freed()
+}
+
+func needOf(r scheduler.Resources) shares.Need {
+	return shares.Need{MilliCPUs: int64(math.Round(1000 * r.CPUs)), MemoryMiB: r.MemoryMiB}
+}

@@ -1,0 +1,267 @@
+package shares
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+)
+
+// Need is what one sandbox takes. Zero CPUs and memory are not declared.
+type Need struct {
+	Sandboxes int   `json:"sandboxes,omitempty"`
+	MilliCPUs int64 `json:"milli_cpus,omitempty"`
+	MemoryMiB int64 `json:"memory_mib,omitempty"`
+}
+
+func (n Need) plus(o Need) Need {
+	return Need{n.Sandboxes + o.Sandboxes, n.MilliCPUs + o.MilliCPUs, n.MemoryMiB + o.MemoryMiB}
+}
+
+// minus never goes below nothing.
+func (n Need) minus(o Need) Need {
+	return Need{max(0, n.Sandboxes-o.Sandboxes), max(0, n.MilliCPUs-o.MilliCPUs), max(0, n.MemoryMiB-o.MemoryMiB)}
+}
+
+// lack names what n is too much of within limits, of which zero is none; "" when
+// there is room.
+func (n Need) lack(limits Need) string {
+	switch {
+	case limits.Sandboxes > 0 && n.Sandboxes > limits.Sandboxes:
+		return "sandboxes"
+	case limits.MilliCPUs > 0 && n.MilliCPUs > limits.MilliCPUs:
+		return "cpus"
+	case limits.MemoryMiB > 0 && n.MemoryMiB > limits.MemoryMiB:
+		return "memory_mb"
+	}
+	return ""
+}
+
+// account is what the processes of a host use of one provider together. Times are
+// nanoseconds of a clock that all of them have. It is changed by the rules below
+// alone, which are pure.
+type account struct {
+	Boot    string           `json:"boot"` // of the clock
+	Owners  map[string]*part `json:"owners,omitempty"`
+	Paces   map[string]*pace `json:"paces,omitempty"` // by class of call
+	Cool    *Hold            `json:"cool,omitempty"`  // nobody calls before
+	Learned *learned         `json:"learned,omitempty"`
+	Refused *Refusal         `json:"refused,omitempty"` // the latest
+}
+
+// part is one process's.
+type part struct {
+	Label string `json:"label,omitempty"`
+	Use   Need   `json:"use"`
+	// Want is what it was refused at Asked, and asks for again while it waits.
+	Want  Need  `json:"want"`
+	Asked int64 `json:"asked,omitempty"`
+}
+
+// Hold is a pause that a provider asked for.
+type Hold struct {
+	Until int64  `json:"until"`
+	Why   string `json:"why,omitempty"`
+}
+
+// learned is a capacity below the configured one, that a provider showed.
+type learned struct {
+	Sandboxes int           `json:"sandboxes"`
+	Until     int64         `json:"until"`
+	For       time.Duration `json:"for"`
+	Why       string        `json:"why,omitempty"`
+}
+
+// Refusal is why a lease was not given.
+type Refusal struct {
+	At  int64  `json:"at"`
+	Why string `json:"why"`
+}
+
+// Rules of waiting.
+const (
+	// patience is how long a process that was refused counts as waiting, unless it
+	// asks again; it does each second.
+	patience = 3 * time.Second
+	// A provider that is exhausted is believed for so long, each time twice as long.
+	firstBelief, longestBelief = 30 * time.Second, 5 * time.Minute
+)
+
+// of makes an account one of this boot: what there was before has ended with it.
+func (a *account) of(boot string) {
+	if a.Boot != boot {
+		*a = account{Boot: boot}
+	}
+}
+
+func (a *account) owner(id, label string) *part {
+	if a.Owners == nil {
+		a.Owners = map[string]*part{}
+	}
+	p := a.Owners[id]
+	if p == nil {
+		p = &part{}
+		a.Owners[id] = p
+	}
+	p.Label = cmp.Or(label, p.Label)
+	return p
+}
+
+func (a *account) used() Need {
+	var sum Need
+	for _, p := range a.Owners {
+		sum = sum.plus(p.Use)
+	}
+	return sum
+}
+
+// acquire gives id a lease, or says why not: "" is given. A process that uses less
+// and waits comes first, with what it was refused. What is larger than a limit has
+// it when it is alone.
+func (a *account) acquire(id, label string, need, limits Need, now int64) (why string) {
+	used, mine := a.used(), a.owner(id, label)
+	if why = a.full(used, need, limits, now); why == "" {
+		why = a.yields(id, used.plus(need), limits, now)
+	}
+	if why != "" {
+		mine.Want, mine.Asked = need, now
+		a.Refused = &Refusal{At: now, Why: why}
+		return why
+	}
+	mine.Use, mine.Want, mine.Asked = mine.Use.plus(need), Need{}, 0
+	return ""
+}
+
+func (a *account) full(used, need, limits Need, now int64) string {
+	if used.Sandboxes == 0 {
+		return ""
+	}
+	if lack := used.plus(need).lack(limits); lack != "" {
+		return "the limit of " + lack + " is reached"
+	}
+	if l := a.Learned; l != nil && now < l.Until && used.Sandboxes >= l.Sandboxes {
+		return "the provider has no room: " + l.Why
+	}
+	return ""
+}
+
+// yields says for whom id waits although there is room: with what those were refused
+// who use less, there is none.
+func (a *account) yields(id string, after, limits Need, now int64) string {
+	mine := a.Owners[id].Use.Sandboxes
+	hungry := 0
+	for other, p := range a.Owners {
+		if other != id && p.Asked > 0 && now-p.Asked < int64(patience) && p.Use.Sandboxes < mine {
+			after = after.plus(p.Want)
+			hungry++
+		}
+	}
+	if hungry > 0 && after.lack(limits) != "" {
+		return "another job that has less waits"
+	}
+	return ""
+}
+
+// release takes a lease back. An owner that uses and wants nothing is forgotten.
+func (a *account) release(id string, need Need) {
+	p := a.Owners[id]
+	if p == nil {
+		return
+	}
+	p.Use = p.Use.minus(need)
+	if p.Use == (Need{}) && p.Asked == 0 {
+		delete(a.Owners, id)
+	}
+}
+
+// exhausted learns that the provider has room for less than what is used now, and
+// believes it for a while.
+func (a *account) exhausted(why string, now int64) {
+	belief := firstBelief
+	if l := a.Learned; l != nil {
+		if now < l.Until { // those that were under way say it again
+			return
+		}
+		if now-l.Until < int64(l.For) {
+			belief = min(2*l.For, longestBelief)
+		}
+	}
+	a.Learned = &learned{Sandboxes: max(1, a.used().Sandboxes-1), Until: now + int64(belief), For: belief, Why: why}
+}
+
+// cool lets nobody call before until.
+func (a *account) cool(until int64, why string) {
+	if a.Cool == nil || until > a.Cool.Until {
+		a.Cool = &Hold{Until: until, Why: why}
+	}
+}
+
+// forget drops what dead processes had, and what is over. It reports whether there
+// was anything.
+func (a *account) forget(dead func(id string) bool) bool {
+	n := len(a.Owners)
+	maps.DeleteFunc(a.Owners, func(id string, _ *part) bool { return dead(id) })
+	return len(a.Owners) != n
+}
+
+// pace is the rate of one class of calls: a leaky bucket of which only the time is
+// kept at which it will be empty, so that any process can take from it.
+type pace struct {
+	Empty int64 `json:"empty"` // when the bucket will be
+	Taken int64 `json:"taken"` // turns in all
+	// Recent are turns of the latest slices of time, to show a rate.
+	Recent []slice `json:"recent,omitempty"`
+}
+
+type slice struct {
+	Start int64 `json:"start"`
+	Turns int64 `json:"turns"`
+}
+
+// What is remembered of a rate: a minute.
+const (
+	sliceLength = 5 * time.Second
+	slices60    = 12
+)
+
+// turn takes the next turn of a class and returns how long it is away. At most burst
+// turns are taken at once.
+func (a *account) turn(class string, perSecond float64, burst int, now int64) time.Duration {
+	if a.Paces == nil {
+		a.Paces = map[string]*pace{}
+	}
+	p := a.Paces[class]
+	if p == nil {
+		p = &pace{}
+		a.Paces[class] = p
+	}
+	interval := int64(float64(time.Second) / perSecond)
+	p.Empty = max(p.Empty, now) + interval
+	wait := max(0, p.Empty-int64(max(burst, 1))*interval-now)
+	p.Taken++
+	p.remember(now + wait)
+	return time.Duration(wait)
+}
+
+func (p *pace) remember(at int64) {
+	start := at - at%int64(sliceLength)
+	i := slices.IndexFunc(p.Recent, func(s slice) bool { return s.Start == start })
+	if i < 0 {
+		p.Recent = append(p.Recent, slice{Start: start})
+		p.Recent = p.Recent[max(0, len(p.Recent)-2*slices60):]
+		i = len(p.Recent) - 1
+	}
+	p.Recent[i].Turns++
+}
+
+// perSecond is the rate over the latest minute.
+func (p *pace) perSecond(now int64) float64 {
+	var n int64
+	first := now - int64(slices60)*int64(sliceLength)
+	for _, s := range p.Recent {
+		if s.Start > first && s.Start <= now {
+			n += s.Turns
+		}
+	}
+	return float64(n) / (time.Duration(slices60) * sliceLength).Seconds()
+}

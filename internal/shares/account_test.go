@@ -1,0 +1,173 @@
+package shares
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+)
+
+// histories is how many events of random histories are tried.
+const histories = 100_000
+
+// host plays the processes of a host against an account.
+type player struct {
+	id    string
+	held  []Need
+	wants bool // until it has got something
+	since int64
+}
+
+// Whatever processes do, in whatever order, no limit is ever exceeded, nobody who
+// waits and has less than others is passed for long, and what is given back is all.
+func TestAnyHistoryKeepsTheLimits(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(20) {
+		r := rand.New(rand.NewPCG(seed, 7))
+		limits := Need{Sandboxes: 1 + r.IntN(12), MilliCPUs: int64(r.IntN(3)) * 4000, MemoryMiB: int64(r.IntN(3)) * 4096}
+		history(t, r, limits, histories/20)
+	}
+}
+
+func history(t *testing.T, r *rand.Rand, limits Need, events int) {
+	t.Helper()
+	a, clock := &account{}, int64(time.Hour)
+	all := []*player{{id: "a"}, {id: "b"}, {id: "c"}}
+	for range events {
+		clock += int64(r.IntN(200)) * int64(time.Millisecond)
+		p := all[r.IntN(len(all))]
+		switch {
+		case len(p.held) > 0 && r.IntN(2) == 0:
+			a.release(p.id, p.held[0])
+			p.held = p.held[1:]
+		case r.IntN(200) == 0: // it dies
+			a.forget(func(id string) bool { return id == p.id })
+			p.held, p.wants = nil, false
+		default:
+			ask(a, p, r, limits, clock)
+		}
+		if used := a.used(); used.lack(limits) != "" && used.Sandboxes > 1 {
+			t.Fatalf("%+v is used of %+v", used, limits)
+		}
+	}
+	for _, p := range all {
+		for _, n := range p.held {
+			a.release(p.id, n)
+		}
+	}
+	if used := a.used(); used != (Need{}) {
+		t.Errorf("%+v is left", used)
+	}
+}
+
+func ask(a *account, p *player, r *rand.Rand, limits Need, clock int64) {
+	need := Need{Sandboxes: 1, MilliCPUs: int64(r.IntN(4)) * 1000, MemoryMiB: int64(r.IntN(4)) * 1024}
+	if a.acquire(p.id, "", need, limits, clock) == "" {
+		p.held, p.wants = append(p.held, need), false
+	} else if !p.wants {
+		p.wants, p.since = true, clock
+	}
+}
+
+// A process that takes whatever becomes free, as fast as it can, does not keep the
+// others from their part.
+func TestGreedyProcessLeavesTheOthersTheirPart(t *testing.T) {
+	t.Parallel()
+	a, limits, one := &account{}, Need{Sandboxes: 6}, Need{Sandboxes: 1}
+	clock := int64(time.Hour)
+	for range 6 {
+		if why := a.acquire("greedy", "", one, limits, clock); why != "" {
+			t.Fatal(why)
+		}
+	}
+	for range 20 { // the others ask each second; the greedy one, right after each release
+		for _, id := range []string{"b", "c"} {
+			_ = a.acquire(id, "", one, limits, clock)
+		}
+		clock += int64(time.Second)
+		a.release("greedy", one)
+		_ = a.acquire("greedy", "", one, limits, clock)
+	}
+	for _, id := range []string{"greedy", "b", "c"} {
+		if n := a.Owners[id].Use.Sandboxes; n != 2 {
+			t.Errorf("%s has %d of 6", id, n)
+		}
+	}
+}
+
+func TestProcessThatNoLongerAsksKeepsNobodyWaiting(t *testing.T) {
+	t.Parallel()
+	a, limits, one := &account{}, Need{Sandboxes: 1}, Need{Sandboxes: 1}
+	clock := int64(time.Hour)
+	_ = a.acquire("a", "", one, limits, clock)
+	if a.acquire("b", "", one, limits, clock) == "" {
+		t.Fatal("two of one")
+	}
+	a.release("a", one)
+	a.acquire("a", "", one, limits, clock+int64(patience))
+	if a.Owners["a"].Use != one {
+		t.Error("who was refused long ago still holds the others up")
+	}
+}
+
+func TestWhatIsLargerThanTheLimitRunsAlone(t *testing.T) {
+	t.Parallel()
+	a, limits := &account{}, Need{Sandboxes: 4, MilliCPUs: 2000}
+	big := Need{Sandboxes: 1, MilliCPUs: 8000}
+	if why := a.acquire("a", "", big, limits, 1); why != "" {
+		t.Error(why)
+	}
+	if why := a.acquire("b", "", Need{Sandboxes: 1, MilliCPUs: 1}, limits, 1); why != "the limit of cpus is reached" {
+		t.Error(why)
+	}
+}
+
+// Over any stretch of time, no more turns are taken than its rate and one burst.
+func TestPaceIsNeverExceeded(t *testing.T) {
+	t.Parallel()
+	const perSecond, burst = 10.0, 5
+	r := rand.New(rand.NewPCG(1, 2))
+	a, clock := &account{}, int64(time.Hour)
+	var at []int64
+	for range 5000 {
+		at = append(at, clock+int64(a.turn("create", perSecond, burst, clock)))
+		clock = max(clock, at[len(at)-1]-int64(r.IntN(400))*int64(time.Millisecond)) + int64(r.IntN(200))*int64(time.Millisecond)
+	}
+	for i := range at {
+		for j := i + 1; j < min(len(at), i+100); j++ {
+			if most := burst + perSecond*time.Duration(at[j]-at[i]).Seconds(); float64(j-i+1) > most+1e-6+1 {
+				t.Fatalf("%d turns within %s", j-i+1, time.Duration(at[j]-at[i]))
+			}
+		}
+	}
+	if got := a.Paces["create"]; got.Taken != 5000 || len(got.Recent) > 2*slices60 || got.perSecond(clock) > perSecond+1 {
+		t.Errorf("%d turns, %d slices, %.1f a second", got.Taken, len(got.Recent), got.perSecond(clock))
+	}
+}
+
+func TestExhaustedProviderIsBelievedForAWhile(t *testing.T) {
+	t.Parallel()
+	a, limits, one := &account{}, Need{Sandboxes: 10}, Need{Sandboxes: 1}
+	clock := int64(time.Hour)
+	take := func() string { return a.acquire("a", "", one, limits, clock) }
+	for range 5 {
+		_ = take()
+	}
+	a.exhausted("quota of disk", clock)
+	a.exhausted("quota of disk", clock) // the others that were under way
+	a.release("a", one)
+	if why := take(); why != "the provider has no room: quota of disk" {
+		t.Errorf("with 4 of 4: %q", why)
+	}
+	clock += int64(firstBelief)
+	if why := take(); why != "" {
+		t.Errorf("after a while: %s", why)
+	}
+	a.exhausted("quota of disk", clock)
+	if a.Learned.For != 2*firstBelief || a.Learned.Sandboxes != 4 {
+		t.Errorf("%+v", a.Learned)
+	}
+	if fmt.Sprint(a.standing("x", clock, func(string) bool { return true }).Capacity) != "4" {
+		t.Error("it is not shown")
+	}
+}

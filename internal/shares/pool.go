@@ -1,0 +1,288 @@
+package shares
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+	"golang.org/x/sys/unix"
+)
+
+// Pool is this process's way to what all processes of a host share of one provider:
+// sandboxes, CPUs and memory by leases, turns by pace, and pauses. What a process
+// had comes back when it dies, however it dies. Safe for concurrent use.
+//
+// Leases are kept in a file of the state directory that is locked for each change,
+// some 30 µs. A daemon would have to be started and watched, and a database would
+// not tell who died any better; kernel locks end with their process.
+type Pool struct {
+	o     *Owner
+	sweep func(ctx context.Context) error
+	book  *book
+	bell  string // file that changes whenever something is freed
+	freed chan struct{}
+	nudge chan struct{}   // somebody was refused
+	ctx   context.Context //nolint:containedctx // of sweeps, ends with Close
+	end   context.CancelFunc
+	wg    sync.WaitGroup
+
+	mu     sync.Mutex // guards what follows
+	label  string
+	limits Need
+	swept  map[string]bool // dead processes that are, or were, swept after
+}
+
+// poolsDir is below the state directory.
+const poolsDir = "shares"
+
+// Pool opens what this host shares of a provider. sweep removes what dead processes
+// left there: until it returns, that still counts. Nil counts nothing of the dead.
+func (o *Owner) Pool(provider string, sweep func(ctx context.Context) error) (*Pool, error) {
+	dir := filepath.Join(filepath.Dir(o.dir), poolsDir)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("shares of provider %s: %w", provider, err)
+	}
+	path := filepath.Join(dir, provider)
+	b, err := openBook(path)
+	if err != nil {
+		return nil, fmt.Errorf("shares of provider %s: %w", provider, err)
+	}
+	p := &Pool{o: o, sweep: sweep, book: b, bell: path + ".freed", freed: make(chan struct{}, 1), nudge: make(chan struct{}, 1), swept: map[string]bool{}}
+	p.ctx, p.end = context.WithCancel(context.Background())
+	if err := p.ring(); err != nil {
+		return nil, errors.Join(fmt.Errorf("shares of provider %s: %w", provider, err), b.close())
+	}
+	rung, lost, unlisten := p.listen()
+	p.wg.Go(func() {
+		defer unlisten()
+		p.watch(rung, lost)
+	})
+	return p, nil
+}
+
+// For says what this process uses the pool for, and what it holds it to. Zero limits
+// are none.
+func (p *Pool) For(label string, limits Need) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.label, p.limits = label, limits
+}
+
+func (p *Pool) purpose() (string, Need) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.label, p.limits
+}
+
+// Close gives everything back.
+func (p *Pool) Close() error {
+	p.end()
+	p.wg.Wait()
+	err := p.change(func(a *account, _ int64) bool {
+		delete(a.Owners, p.o.ID)
+		return true
+	})
+	return errors.Join(err, p.ring(), p.book.close())
+}
+
+// now is the host's clock, which nobody sets and which goes on while the host sleeps.
+func now() int64 {
+	var t unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_BOOTTIME, &t) // never fails with this clock
+	return t.Nano()
+}
+
+func (p *Pool) change(f func(a *account, now int64) bool) error {
+	err := p.book.change(func(a *account) bool {
+		a.of(boot())
+		return f(a, now())
+	})
+	if err != nil {
+		return fmt.Errorf("shares of a provider: %w", err)
+	}
+	return nil
+}
+
+// Acquire takes a lease at once or refuses. release gives it back, once. After a
+// refusal Freed tells when it is worth asking again.
+func (p *Pool) Acquire(ctx context.Context, need Need) (release func(), ok bool, err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, false, err
+	}
+	need.Sandboxes = 1
+	label, limits := p.purpose()
+	var why string
+	var dead []string
+	err = p.change(func(a *account, now int64) bool {
+		if why = a.acquire(p.o.ID, label, need, limits, now); why != "" {
+			dead = p.dead(a)
+		}
+		return true
+	})
+	switch {
+	case err != nil:
+		return nil, false, err
+	case why != "":
+		p.bury(dead)
+		p.signal(p.nudge)
+		return nil, false, nil
+	}
+	return sync.OnceFunc(func() { p.release(need) }), true, nil
+}
+
+// release cannot fail for who calls it: what is not given back now is with Close.
+func (p *Pool) release(need Need) {
+	_ = p.change(func(a *account, _ int64) bool {
+		a.release(p.o.ID, need)
+		return true
+	})
+	_ = p.ring()
+}
+
+// Freed tells that a refused lease may be had now.
+func (p *Pool) Freed() <-chan struct{} { return p.freed }
+
+// Exhausted learns that the provider refused a sandbox for want of room.
+func (p *Pool) Exhausted(why string) error {
+	return p.change(func(a *account, now int64) bool { a.exhausted(why, now); return true })
+}
+
+// CoolDown lets nobody of this host call the provider for so long.
+func (p *Pool) CoolDown(d time.Duration, why string) error {
+	return p.change(func(a *account, now int64) bool { a.cool(now+int64(d), why); return true })
+}
+
+// Cool is how long nobody may call.
+func (p *Pool) Cool() (time.Duration, error) {
+	var left time.Duration
+	err := p.change(func(a *account, now int64) bool {
+		if a.Cool != nil {
+			left = max(0, time.Duration(a.Cool.Until-now))
+		}
+		return false
+	})
+	return left, err
+}
+
+// Pace is the pace of a class of calls that all processes of the host share.
+func (p *Pool) Pace(class string, perSecond float64, burst int) *Pace {
+	return &Pace{p, class, perSecond, burst}
+}
+
+// Pace lets calls pass one at a time, as fast as it allows, over all processes.
+type Pace struct {
+	pool      *Pool
+	class     string
+	perSecond float64
+	burst     int
+}
+
+// Wait returns when the call may go. A turn that was taken is not given back.
+func (c *Pace) Wait(ctx context.Context) error {
+	var wait time.Duration
+	err := c.pool.change(func(a *account, now int64) bool {
+		wait = a.turn(c.class, c.perSecond, c.burst, now)
+		return true
+	})
+	if err != nil || wait == 0 {
+		return errors.Join(err, ctx.Err())
+	}
+	t := time.NewTimer(wait)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// dead are owners of an account that no longer run.
+func (p *Pool) dead(a *account) []string {
+	var out []string
+	for id := range a.Owners {
+		if !p.o.Alive(id) {
+			out = append(out, id)
+		}
+	}
+	return out
+}
+
+// bury takes back what dead processes had, after what they left is gone.
+func (p *Pool) bury(dead []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, id := range dead {
+		if p.swept[id] {
+			continue
+		}
+		p.swept[id] = true
+		p.wg.Go(func() { p.take(id) })
+	}
+}
+
+// sweepLimit bounds how long the share of a dead process is kept from the others.
+const sweepLimit = 8 * time.Second
+
+func (p *Pool) take(id string) {
+	if p.sweep != nil {
+		ctx, cancel := context.WithTimeout(p.ctx, sweepLimit)
+		_ = p.sweep(ctx) // what is left is found again by the next sweep
+		cancel()
+	}
+	_ = p.change(func(a *account, _ int64) bool {
+		return a.forget(func(other string) bool { return other == id })
+	})
+	_ = p.ring()
+}
+
+// ring tells all processes that something was freed.
+func (p *Pool) ring() error { return os.WriteFile(p.bell, []byte{0}, 0o600) }
+
+// listen hears the bell. Where the host has no more of what that takes, nothing is
+// heard: whoever waits asks again and again.
+func (p *Pool) listen() (rung <-chan fsnotify.Event, lost <-chan error, end func()) {
+	w, err := fsnotify.NewWatcher()
+	if err != nil {
+		return nil, nil, func() {}
+	}
+	if err := w.Add(p.bell); err != nil {
+		return nil, nil, func() { _ = w.Close() }
+	}
+	return w.Events, w.Errors, func() { _ = w.Close() }
+}
+
+// again is how soon who was refused asks again by itself: nobody rings for the dead.
+const again = time.Second
+
+func (p *Pool) watch(rung <-chan fsnotify.Event, lost <-chan error) {
+	timer := time.NewTimer(again)
+	timer.Stop()
+	defer timer.Stop()
+	for {
+		select {
+		case <-rung:
+			p.signal(p.freed)
+		case <-lost: //nolint:errcheck // bells were missed, whatever the reason
+			p.signal(p.freed)
+		case <-timer.C:
+			p.signal(p.freed)
+		case <-p.nudge:
+			timer.Reset(again)
+		case <-p.ctx.Done():
+			return
+		}
+	}
+}
+
+func (p *Pool) signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,107 @@
+package shares
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Standing is what a host uses of one provider at a moment.
+type Standing struct {
+	Provider string          `json:"provider"`
+	Use      Need            `json:"use"`
+	Owners   []OwnerStanding `json:"owners"`
+	Paces    []PaceStanding  `json:"paces"`
+	// Cool is how long nobody may call, and why.
+	Cool    time.Duration `json:"cool_ns,omitempty"`
+	CoolWhy string        `json:"cool_why,omitempty"`
+	// Capacity is what the provider showed to have room for, below what is configured;
+	// zero is not known to be less.
+	Capacity    int    `json:"capacity,omitempty"`
+	CapacityWhy string `json:"capacity_why,omitempty"`
+	// Refused is why the latest lease was not given, Ago how long that is.
+	Refused    string        `json:"refused,omitempty"`
+	RefusedAgo time.Duration `json:"refused_ago_ns,omitempty"`
+}
+
+// OwnerStanding is one process.
+type OwnerStanding struct {
+	ID      string `json:"id"`
+	PID     int    `json:"pid"`
+	Label   string `json:"label,omitempty"`
+	Use     Need   `json:"use"`
+	Waiting bool   `json:"waiting"`
+	Alive   bool   `json:"alive"`
+}
+
+// PaceStanding is one class of calls.
+type PaceStanding struct {
+	Class     string  `json:"class"`
+	Turns     int64   `json:"turns"`      // since the host was started
+	PerSecond float64 `json:"per_second"` // over the latest minute
+}
+
+// Standings returns how the providers stand whose shares processes of this host have
+// used, by name.
+func (o *Owner) Standings() ([]Standing, error) {
+	dir := filepath.Join(filepath.Dir(o.dir), poolsDir)
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	var out []Standing
+	for _, e := range entries {
+		if strings.HasSuffix(e.Name(), ".freed") {
+			continue
+		}
+		s, err := o.standing(filepath.Join(dir, e.Name()))
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, s)
+	}
+	return out, nil
+}
+
+func (o *Owner) standing(path string) (s Standing, err error) {
+	b, err := openBook(path)
+	if err != nil {
+		return s, err
+	}
+	defer func() { err = errors.Join(err, b.close()) }()
+	a, err := b.look()
+	if err != nil {
+		return s, err
+	}
+	a.of(boot())
+	return a.standing(filepath.Base(path), now(), o.Alive), nil
+}
+
+func (a *account) standing(provider string, now int64, alive func(string) bool) Standing {
+	s := Standing{Provider: provider, Use: a.used()}
+	for id, p := range a.Owners {
+		s.Owners = append(s.Owners, OwnerStanding{
+			ID: id, PID: identityOf(id).pid, Label: p.Label, Use: p.Use, Alive: alive(id),
+			Waiting: p.Asked > 0 && now-p.Asked < int64(patience),
+		})
+	}
+	slices.SortFunc(s.Owners, func(x, y OwnerStanding) int { return strings.Compare(x.ID, y.ID) })
+	for class, p := range a.Paces {
+		s.Paces = append(s.Paces, PaceStanding{class, p.Taken, p.perSecond(now)})
+	}
+	slices.SortFunc(s.Paces, func(x, y PaceStanding) int { return strings.Compare(x.Class, y.Class) })
+	if a.Cool != nil && a.Cool.Until > now {
+		s.Cool, s.CoolWhy = time.Duration(a.Cool.Until-now), a.Cool.Why
+	}
+	if l := a.Learned; l != nil && l.Until > now {
+		s.Capacity, s.CapacityWhy = l.Sandboxes, l.Why
+	}
+	if a.Refused != nil {
+		s.Refused, s.RefusedAgo = a.Refused.Why, time.Duration(now-a.Refused.At)
+	}
+	return s
+}
