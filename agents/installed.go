@@ -42,6 +42,7 @@ type facts struct {
 	name, doc string
 	version   string   // pinned
 	dialects  []string // that it speaks
+	searches  bool     // it offers the provider's search to models
 	bundle    func(arch, version string) ([]Part, error)
 	log       string // file of its output
 	dir       string // below its logs, made before it starts; "" is none
@@ -102,7 +103,7 @@ func (f facts) kind() Kind {
 	options := append(slices.Clone(f.options), Option{Name: "version", Doc: "version to fetch instead of the pinned one, as the registry has it", Default: f.version})
 	return Kind{
 		Name: f.name, Doc: f.doc, Options: options, Thinks: true, Dialects: f.dialects,
-		Tools: f.tools, Skills: f.skills != nil,
+		Tools: f.tools, Skills: f.skills != nil, Searches: f.searches,
 		make: func(in Input, kw map[string]string) (Agent, error) {
 			if in.Config.ModelName == nil {
 				return nil, fmt.Errorf("agent %s needs a model: add -m %s/…", f.name, f.dialects[0])

@@ -39,6 +39,8 @@ type Kind struct {
 	// Tools and Skills are set for agents that can be given MCP servers and skills.
 	Tools  bool `json:"mcp_servers"`
 	Skills bool `json:"skills"`
+	// Searches is set for agents that offer the provider's own search to every model.
+	Searches bool `json:"-"`
 
 	make func(in Input, kw map[string]string) (Agent, error)
 }

@@ -27,6 +27,7 @@ import (
 //	DELETE /v1/grants/{id}     revoke: its totals out
 //	POST   /v1/grants/{id}/connect  upgrades to a connection of the data plane, from the grant's source
 //	GET    /v1/upstreams/{name}/models  what the upstream says that it has
+//	GET    /v1/upstreams/{name}/priced  what of ?model= has a price
 //	POST   /v1/reload          204, or what is wrong
 //	POST   /v1/drain           204 once nothing is being answered; ?timeout=25s
 func (p *Proxy) Admin() http.Handler {
@@ -43,6 +44,7 @@ func (p *Proxy) Admin() http.Handler {
 	})
 	mux.HandleFunc("POST /v1/grants/{id}/connect", p.adminConnect)
 	mux.HandleFunc("GET /v1/upstreams/{name}/models", p.adminModels)
+	mux.HandleFunc("GET /v1/upstreams/{name}/priced", p.adminPriced)
 	mux.HandleFunc("POST /v1/reload", func(w http.ResponseWriter, r *http.Request) { replyTo(w, p.Reload(r.Context())) })
 	mux.HandleFunc("POST /v1/drain", p.adminDrain)
 	return p.logged(mux)

@@ -31,7 +31,6 @@ type upstream struct {
 	gate      *gate.Gate
 	forms     [][]byte // in which its keys may come back
 	marks     [][]byte // by which these are found
-	prices    ledger.Prices
 	transport *http.Transport
 }
 
@@ -90,7 +89,7 @@ func newUpstream(ctx context.Context, name string, conf Upstream, s Sources, bef
 	}
 	spec, _ := wire.SpecOf(conf.Dialect)
 	u := &upstream{
-		name: name, conf: withDefaults(conf), spec: spec, base: base, slot: conf.slot(), prices: conf.Prices,
+		name: name, conf: withDefaults(conf), spec: spec, base: base, slot: conf.slot(),
 		pool: &pool{seed: maphash.MakeSeed()}, gate: gate.New(conf.Limits.gate()),
 	}
 	if before != nil {
@@ -138,11 +137,13 @@ func (t *table) close() {
 	}
 }
 
-// price returns what a model costs at an upstream: the configuration's word, then
+func (t *table) price(u *upstream, model string) (Price, bool) { return u.conf.price(t.builtin, model) }
+
+// price returns what a model costs at the upstream: the configuration's word, then
 // the built-in table's, then the configuration's for any model.
-func (t *table) price(u *upstream, model string) (Price, bool) {
-	tables := []ledger.Prices{u.prices, t.builtin}
-	if u.conf.Local {
+func (u Upstream) price(builtin ledger.Prices, model string) (Price, bool) {
+	tables := []ledger.Prices{u.Prices, builtin}
+	if u.Local {
 		tables = tables[:1] // its models only share names with those that cost
 	}
 	for _, prices := range tables {
@@ -150,7 +151,7 @@ func (t *table) price(u *upstream, model string) (Price, bool) {
 			return p, true
 		}
 	}
-	p, ok := u.prices[ledger.Any]
+	p, ok := u.Prices[ledger.Any]
 	return p, ok
 }
 

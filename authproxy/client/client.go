@@ -75,6 +75,11 @@ func (c *Client) Models(ctx context.Context, upstream string) ([]authproxy.Model
 	return call[[]authproxy.Model](ctx, c, http.MethodGet, "/v1/upstreams/"+url.PathEscape(upstream)+"/models", nil)
 }
 
+// Priced asks what of a model has a price at an upstream.
+func (c *Client) Priced(ctx context.Context, upstream, model string) (authproxy.Priced, error) {
+	return call[authproxy.Priced](ctx, c, http.MethodGet, "/v1/upstreams/"+url.PathEscape(upstream)+"/priced?"+url.Values{"model": {model}}.Encode(), nil)
+}
+
 // Usage adds up the audit log of the service.
 func (c *Client) Usage(ctx context.Context, by usage.By, f usage.Filter) (usage.Report, error) {
 	q := url.Values{"by": {string(by)}, "job": {f.Job}}

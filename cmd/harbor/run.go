@@ -147,6 +147,11 @@ func (o *runOptions) job(ctx context.Context, a *app.App, cfg trials.JobConfig) 
 		return codedError{exitNothing, err}
 	}
 	if o.flags.dryRun {
+		notes, err := a.CheckModels(ctx, plan, o.flags.settings)
+		o.warn(notes)
+		if err != nil {
+			return codedError{exitNothing, err}
+		}
 		return o.dryRun(plan, p.Info())
 	}
 	late := a.Unburied()
@@ -155,11 +160,19 @@ func (o *runOptions) job(ctx context.Context, a *app.App, cfg trials.JobConfig) 
 	if err != nil {
 		return codedError{exitNothing, err}
 	}
+	o.warn(j.Notes)
 	err = o.watch(ctx, j)
 	if late && ctx.Err() == nil {
 		o.sweep(ctx, a, p)
 	}
 	return err
+}
+
+// warn prints what users should know before anything runs.
+func (o *runOptions) warn(notes []trials.Note) {
+	for _, n := range notes {
+		fmt.Fprintln(o.err, "harbor: warning:", printable(n.Message))
+	}
 }
 
 func (o *runOptions) sweep(ctx context.Context, a *app.App, p providers.Provider) {

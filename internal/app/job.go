@@ -36,6 +36,7 @@ type Job struct {
 	Dir    string
 	Events *events.Log
 	Plan   *Plan
+	Notes  []trials.Note // about the way to models, before anything runs
 
 	app      *App
 	provider providers.Provider
@@ -73,7 +74,8 @@ type Settings struct {
 }
 
 // StartJob makes the job's directory, or takes over the one that Continue holds,
-// and everything it needs; nothing runs yet.
+// and everything it needs; nothing runs yet. A directory that it made does not outlive
+// its error.
 func (a *App) StartJob(plan *Plan, p providers.Provider, set Settings) (*Job, error) {
 	files, err := plan.files()
 	if err != nil {
@@ -86,6 +88,9 @@ func (a *App) StartJob(plan *Plan, p providers.Provider, set Settings) (*Job, er
 		err = a.remember(j.Dir, plan)
 	}
 	if err != nil {
+		if plan.Past == nil {
+			err = errors.Join(err, files.Discard())
+		}
 		return nil, oneCause(plan.Dir(), errors.Join(err, j.Close()))
 	}
 	return j, nil

@@ -42,6 +42,7 @@ type proxy interface {
 // upstream is one model API of the proxy.
 type upstream struct {
 	name, dialect, base string
+	models              []string // that it serves, as configured; none is all
 	refs                []string // of its keys, as they may be shown
 	keys                []string // variables of the host that hold its keys
 }
@@ -66,6 +67,9 @@ type models struct {
 	// has come to whenever a grant has ended, and is nil where nobody wants to know.
 	before USD
 	told   func(usd string)
+	// budgets are those of the configuration; priced says what of a model has a price.
+	budgets authproxy.Budgets
+	priced  func(ctx context.Context, upstream, model string) (authproxy.Priced, error)
 
 	connect   func() (proxy, error)
 	mu        sync.Mutex // guards what follows
@@ -135,6 +139,9 @@ func (m *models) Grant(ctx context.Context, w runner.Want) (*runner.Grant, error
 	}, nil
 }
 
+// datedForm is how names of models go on that have a date, which is of this millennium.
+const datedForm = "-2"
+
 const (
 	// revokeLimit bounds the end of a grant.
 	revokeLimit = 15 * time.Second
@@ -163,7 +170,7 @@ func (m *models) spec(w runner.Want) ([]agents.Upstream, authproxy.GrantSpec) {
 		add(up.name)
 		ups[0].Format = value(w.Agent.ModelAPIFormat)
 		if len(w.Replaced) == 0 && name != "" { // the model that is measured, or a dated form of it
-			s.Models = []string{name, name + "-2*"}
+			s.Models = []string{name, name + datedForm + "*"}
 		}
 	}
 	for _, e := range m.endpoints(w.Agent) {
@@ -196,19 +203,25 @@ func (a *App) newModels(ctx context.Context, set Settings, who user, log *slog.L
 		s.Close()
 		m.upstreams, m.service = nil, ""
 	}
+	m.notes = append(m.notes, a.unansweredSocket()...)
 	c, err := ProxyConfig(a.Host, a.opt.Lookup)
 	m.err = err // of no concern to who wants no models
 	for _, name := range slices.Sorted(maps.Keys(c.Upstreams)) {
 		m.upstreams = append(m.upstreams, upstreamOf(name, c.Upstreams[name]))
 	}
 	m.define(who.agents, c)
+	m.budgets, m.priced = c.Budgets, func(_ context.Context, upstream, model string) (authproxy.Priced, error) {
+		all := authproxy.Config{Upstreams: maps.Clone(c.Upstreams)}
+		maps.Copy(all.Upstreams, m.own.upstreams)
+		return all.Priced(upstream, model)
+	}
 	ctx = context.WithoutCancel(ctx) // the proxy is opened by whoever comes first, for all
 	m.connect = func() (proxy, error) { return a.openLocal(ctx, who, m.own, log) }
 	return m
 }
 
 func upstreamOf(name string, c authproxy.Upstream) upstream {
-	u := upstream{name: name, dialect: string(c.Dialect), base: c.BaseURL}
+	u := upstream{name: name, dialect: string(c.Dialect), base: c.BaseURL, models: c.Models}
 	for _, k := range c.Keys {
 		u.add(k.String())
 	}
@@ -229,7 +242,7 @@ func (m *models) join(ctx context.Context, s *serviceProxy, err error) {
 		var status authproxy.Status
 		m.service = s.Socket()
 		status, err = s.Status(ctx)
-		m.upstreams = upstreamsOf(status)
+		m.upstreams, m.budgets, m.priced = upstreamsOf(status), status.Budgets, s.Priced
 		if err == nil && !status.Ready {
 			err = fmt.Errorf("auth proxy at %s is stopping: start it again, or wait for whoever does", s.Socket())
 		}
@@ -266,22 +279,16 @@ func (j *Job) openModels(set Settings) error {
 	if j.models.own.err != nil {
 		return j.models.own.err
 	}
-	if j.models.needed(j.Plan) {
+	needed := j.models.needed(j.Plan)
+	if needed {
 		if _, err := j.models.proxy(); err != nil {
 			return err
 		}
 	}
-	for _, a := range j.Plan.Config.Agents {
-		note, err := j.models.suits(a)
-		if err != nil {
-			return err
-		}
-		if note != "" {
-			j.note("no_upstream", note)
-		}
+	notes, err := j.models.check(context.Background(), j.Plan.Config.Agents, needed)
+	for _, n := range notes {
+		j.note(n.Code, n.Message)
 	}
-	for _, note := range j.models.remarks(j.Plan.Config.Agents) {
-		j.note("endpoint", note)
-	}
-	return nil
+	j.Notes = notes
+	return err
 }

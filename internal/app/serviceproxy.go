@@ -102,7 +102,7 @@ func carry(a, b net.Conn) {
 func upstreamsOf(s authproxy.Status) []upstream {
 	var out []upstream
 	for _, u := range s.Upstreams {
-		one := upstream{name: u.Name, dialect: u.Dialect, base: u.Base}
+		one := upstream{name: u.Name, dialect: u.Dialect, base: u.Base, models: u.Models}
 		for _, k := range u.Keys {
 			one.add(k.Ref)
 		}

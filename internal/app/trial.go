@@ -55,11 +55,8 @@ func (a *App) RunTrial(ctx context.Context, cfg trials.TrialConfig, p providers.
 		name: cfg.TrialName, id: try.ID, agents: []trials.AgentConfig{cfg.Agent}, trialDir: func(string) string { return files.Dir },
 	}, a.log)
 	defer func() { err = errors.Join(err, m.close()) }()
-	if m.own.err != nil {
-		return nil, m.own.err
-	}
-	for _, note := range m.remarks([]trials.AgentConfig{cfg.Agent}) {
-		a.log.Warn("endpoint", "note", note)
+	if err := m.ready(ctx, cfg.Agent); err != nil {
+		return nil, err
 	}
 	limits := a.Host.Providers[p.Info().Name].Limits
 	release, err := a.leases(p.Info().Name, files.Dir, scheduler.Resources{CPUs: limits.CPUs, MemoryMiB: limits.MemoryMiB}).one(ctx, t.needs())

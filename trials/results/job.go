@@ -143,6 +143,19 @@ func (j *Job) write(name string, b []byte, err error) error {
 	return atomicfile.Write(filepath.Join(j.Dir, name), b, 0o644)
 }
 
+// Discard takes away a job of which no trial has begun, and its directory unless there
+// is something else in it. Close is still needed.
+func (j *Job) Discard() error {
+	var errs []error
+	for _, name := range []string{EventsFile, JobLogFile, LockFile, ResultFile, ConfigFile, jobLockFile} {
+		if err := os.Remove(filepath.Join(j.Dir, name)); !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, err)
+		}
+	}
+	_ = os.Remove(j.Dir) // one that is not empty stays
+	return errors.Join(errs...)
+}
+
 // Close gives the job free. The lock names nobody from then on. Twice is fine.
 func (j *Job) Close() error {
 	if !j.lock.Locked() { // it may be another process's by now

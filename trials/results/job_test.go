@@ -178,3 +178,31 @@ func TestProcessStartIsStable(t *testing.T) {
 		t.Errorf("a process that is not there started at %q", s)
 	}
 }
+
+func TestADiscardedJobLeavesWhatIsNotItsOwn(t *testing.T) {
+	t.Parallel()
+	for _, others := range []bool{false, true} {
+		dir := filepath.Join(t.TempDir(), "job")
+		j, err := CreateJob(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := j.WriteConfig(trials.NewJobConfig()); err != nil {
+			t.Fatal(err)
+		}
+		notes := filepath.Join(dir, "notes.txt")
+		if others {
+			if err := os.WriteFile(notes, nil, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := errors.Join(j.Discard(), j.Close()); err != nil {
+			t.Error(err)
+		}
+		_, derr := os.Stat(dir)
+		_, nerr := os.Stat(notes)
+		if HoldsJob(dir) || (derr == nil) != others || (nerr == nil) != others {
+			t.Errorf("others %t: %v %v", others, derr, nerr)
+		}
+	}
+}

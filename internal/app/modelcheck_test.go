@@ -1,0 +1,96 @@
+package app
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"harborgate/providers/fake"
+)
+
+// What would be refused in every trial is said before one runs, by a dry run too, and
+// leaves no job.
+func TestModelsThatWouldBeRefusedAreSaidFirst(t *testing.T) {
+	t.Parallel()
+	const served = "anthropic: {dialect: anthropic, base_url: \"UPSTREAM\", keys: [\"env:ANTHROPIC_API_KEY\"], local: true, attempts: 1"
+	const searchless = "openai: {dialect: openai, base_url: \"UPSTREAM/v1\", keys: [\"env:ANTHROPIC_API_KEY\"], local: true, prices: {g-9: {input: 1, output: 2}}}"
+	for name, c := range map[string]struct {
+		config, agent, model string
+		set                  Settings
+		said                 string // "" is nothing
+	}{
+		"another model":            {served + ", models: [claude-haiku-*]}", "command", "anthropic/claude-sonnet-4-5", Settings{}, "upstream anthropic serves claude-haiku-* only, and not claude-sonnet-4-5"},
+		"a dated form of it":       {served + ", models: [claude-sonnet-4-5-20250929]}", "command", "anthropic/claude-sonnet-4-5", Settings{}, ""},
+		"no price for the job":     {served + "}", "command", "anthropic/claudia-9", Settings{Budget: 1}, "model claudia-9 has no price, so that --budget-usd would let"},
+		"no price for the trial":   {served + "}", "command", "anthropic/claudia-9", Settings{TrialBudget: 1}, "--trial-budget-usd"},
+		"no price for the day":     {served + "}}\nbudgets: {day: 5", "command", "anthropic/claudia-9", Settings{}, "budgets.day"},
+		"no price no budget":       {served + "}", "command", "anthropic/claudia-9", Settings{}, ""},
+		"no price for searches":    {searchless, "codex", "openai/g-9", Settings{Budget: 1}, "no price for the provider's search, which agent codex offers it"},
+		"searches no budget":       {searchless, "codex", "openai/g-9", Settings{}, ""},
+		"searches nobody asks for": {searchless, "command", "openai/g-9", Settings{Budget: 1}, ""},
+	} {
+		for _, service := range []bool{false, true} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				r := newModelRig(t, "true", "upstreams: {"+c.config+"}\n")
+				if service {
+					r.serve()
+				}
+				a := &r.cfg.Agents[0]
+				if a.Name, a.ModelName = &c.agent, &c.model; c.agent != "command" {
+					a.Kwargs = nil
+				}
+				r.set = c.set
+				r.refused(c.said)
+			})
+		}
+	}
+}
+
+// refused holds the plan's check and its start against what is to be said.
+func (r *modelRig) refused(said string) {
+	r.t.Helper()
+	plan, err := NewPlan(r.cfg, "5e0c1f0e-0000-4000-8000-000000000000")
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	wrong := func(err error) bool {
+		return (err != nil) != (said != "") || err != nil && !strings.Contains(err.Error(), said)
+	}
+	if _, err = r.app.CheckModels(r.t.Context(), plan, r.set); wrong(err) {
+		r.t.Errorf("dry: %v, want %q", err, said)
+	}
+	p := fake.New(fake.Options{})
+	defer p.Close()
+	j, err := r.app.StartJob(plan, p, r.set)
+	if wrong(err) {
+		r.t.Errorf("%v, want %q", err, said)
+	}
+	if err == nil {
+		err = j.Close()
+	} else if _, serr := os.Stat(plan.Dir()); serr == nil {
+		err = &fs.PathError{Op: "start", Path: plan.Dir(), Err: fs.ErrExist}
+	} else {
+		err = nil
+	}
+	if err != nil {
+		r.t.Error(err)
+	}
+}
+
+// A job whose day's budget is used up leaves nothing that stands in the way of the next.
+func TestAStartThatTheDayRefusesLeavesNoDirectory(t *testing.T) {
+	t.Parallel()
+	r := newModelRig(t, askLine, priced+"budgets: {day: 0.0001}\n")
+	dir := filepath.Join(r.app.authDir(), "jobs", "other")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	today := time.Now().UTC().Format(time.DateOnly)
+	put(t, filepath.Join(dir, "ledger.jsonl"), fmt.Sprintf(`{"a":"day/%s","n":{"usd":"0.001"},"t":%d}`+"\n", today, time.Now().Unix()))
+	r.refused("budgets.day")
+}
