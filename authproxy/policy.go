@@ -74,15 +74,15 @@ func (x *exchange) owns(id string) bool {
 	return ok && trial == x.grant.trial()
 }
 
-// reserve sets aside what the request may cost at most. Once, however often it is
-// sent.
+// reserve sets aside what the request may cost at most, as far as can be told without
+// the model's own tokens. Once, however often it is sent.
 func (x *exchange) reserve() error {
 	if x.route.Cost != wire.Billed {
 		return nil
 	}
 	x.rec.billed = true
 	x.price, x.priced = x.table.price(x.up, x.ask.Model)
-	x.worst = x.price.Worst(len(x.body), x.ask)
+	x.worst = x.price.Worst(wire.Weight(x.body), x.ask)
 	charges := x.grant.charges(x.table.budgets, x.start)
 	if missing := x.missingPrice(); missing != "" {
 		for _, c := range charges {

@@ -40,7 +40,7 @@ type Exceeded struct {
 	What string // "USD", "tokens" or "requests"
 	Cap  string
 	Left string // of Cap, when what is open comes to nothing; empty when it is used up
-	Most string // that the request may come to
+	Most string // that the request may come to, as estimated
 	// Open is set when there would be room if open requests came to nothing: they
 	// hold more than most of them use.
 	Open bool
@@ -54,7 +54,7 @@ func (e *Exceeded) Error() string {
 	case e.Left == "":
 		return budget + " is used up"
 	}
-	return fmt.Sprintf("a request may come to %s %s, and %s of %s is left: lower max_tokens, or raise the budget", e.Most, e.What, e.Left, budget)
+	return fmt.Sprintf("a request may come to about %s %s, and %s of %s is left: lower max_tokens, or raise the budget", e.Most, e.What, e.Left, budget)
 }
 
 // Balance is what an account has come to.

@@ -214,8 +214,8 @@ func TestWhatDoesNotFitIsNotCalledUsedUp(t *testing.T) {
 	}
 	spend(Sum{Money: USD / 2, Tokens: 10})
 	for want, c := range map[string][2]Sum{
-		"a request may come to 2 USD, and 0.5 of the trial's budget of 1 USD is left: lower max_tokens, or raise the budget":       {{Money: USD}, {Money: 2 * USD}},
-		"a request may come to 20 tokens, and 5 of the trial's budget of 15 tokens is left: lower max_tokens, or raise the budget": {{Tokens: 15}, {Tokens: 20}},
+		"a request may come to about 2 USD, and 0.5 of the trial's budget of 1 USD is left: lower max_tokens, or raise the budget":       {{Money: USD}, {Money: 2 * USD}},
+		"a request may come to about 20 tokens, and 5 of the trial's budget of 15 tokens is left: lower max_tokens, or raise the budget": {{Tokens: 15}, {Tokens: 20}},
 		"the trial's budget of 0.5 USD is used up": {{Money: USD / 2}, {Money: 1}},
 	} {
 		if _, err := l.Reserve(charge(c[0]), c[1]); err == nil || err.Error() != want {

@@ -186,8 +186,10 @@ func or(a, b NanoUSD) NanoUSD {
 // unlimited stands for what a model puts out at most when nobody says.
 const unlimited = 32_000
 
-// Worst is the most that a request can use: everything of the body as dear input,
-// as much output as it may ask for, and all searches.
+// Worst is the most that a request is thought to use: everything of the body as dear
+// input, as much output as it may ask for, and all searches. What goes in is an
+// estimate: text of models has about four bytes in a token, and rarely less than three;
+// text that is made of rare signs has.
 func (p Price) Worst(bodyBytes int, a wire.Ask) wire.Usage {
 	const bytesPerToken = 3
 	in := int64(bodyBytes)/bytesPerToken + 1
