@@ -168,10 +168,26 @@ func (x *exchange) match() error {
 	case known:
 		return refusal(wire.WrongMethod, "this path is not served with this method")
 	default:
-		return refusal(wire.Unlisted, "this path is not served")
+		return refusal(wire.Unlisted, x.unserved())
 	}
 	x.route, x.rec.Route, x.rec.Model = route, route.Method+" "+route.Path, model
 	return nil
+}
+
+// unserved is what to say of a path that is no route: as a rule the client's base URL
+// lacks the version, or has it twice.
+func (x *exchange) unserved() string {
+	const version = "/v1"
+	base := "/" + x.up.name
+	if route, _, ok, _ := x.up.spec.Match(x.r.Method, version+x.path); ok {
+		return "this path is not served, and " + route.Path + " is: let the base URL end with " + base + version
+	}
+	if rest, twice := strings.CutPrefix(x.path, version); twice {
+		if route, _, ok, _ := x.up.spec.Match(x.r.Method, rest); ok {
+			return "this path is not served, and " + route.Path + " is: let the base URL end with " + base + ", without " + version
+		}
+	}
+	return "this path is not served"
 }
 
 // local answers the routes that are the proxy's own: lists of models, from the

@@ -180,10 +180,8 @@ func (u Upstream) problems(name string) []error {
 			fail("%w", err)
 		}
 	}
-	for _, m := range u.Models {
-		if m == "" || strings.Contains(strings.TrimSuffix(m, "*"), "*") {
-			fail("models: %q: write a name, or the beginning of one with a final *", m)
-		}
+	if err := checkModels(u.Models); err != nil {
+		errs = append(errs, err)
 	}
 	for _, key := range u.negative() {
 		fail("%s is negative", key)

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -69,6 +70,17 @@ func (s GrantSpec) check(t *table, now time.Time) error {
 	}
 	if s.Concurrent < 0 {
 		errs = append(errs, errors.New("grant: concurrent is negative"))
+	}
+	return errors.Join(append(errs, checkModels(s.Models))...)
+}
+
+// checkModels finds patterns that fit no model.
+func checkModels(patterns []string) error {
+	var errs []error
+	for _, m := range patterns {
+		if m == "" || strings.Contains(strings.TrimSuffix(m, "*"), "*") {
+			errs = append(errs, fmt.Errorf("models: %q: write a name, or the beginning of one with a final *", m))
+		}
 	}
 	return errors.Join(errs...)
 }

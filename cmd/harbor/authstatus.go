@@ -90,7 +90,7 @@ func authPage(socket string, s authproxy.Status, now time.Time) page {
 	out := page{head}
 	for _, u := range s.Upstreams {
 		b := upstreamBlock(u, now)
-		b.add("base URL", app.BaseURLs(s.Listen, u.Name)...)
+		b.add("base URL", app.ClientURLs(s.Listen, u)...)
 		out = append(out, b)
 	}
 	return append(out, openRequests(s.Streams, now))

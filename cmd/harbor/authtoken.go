@@ -2,9 +2,9 @@ package main
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -51,7 +51,7 @@ func newTokenCreateCommand(e *env) *cobra.Command {
 	s.StringArrayVarP(&f.models, "model", "m", nil, "model that it may use, or the beginning of one with a final * (repeatable; default all)")
 	const day = 24 * time.Hour
 	s.DurationVar(&f.expires, "expires", day, "how long it is valid, at most 720h")
-	s.TextVar(&f.budget, "budget-usd", app.USD(0), "US dollars that it may spend (default no limit but those of config.yaml)")
+	s.Var(budget{&f.budget}, "budget-usd", "US dollars that it may spend (default no limit but those of config.yaml)")
 	s.Int64Var(&f.spec.Budget.Tokens, "budget-tokens", 0, "tokens that it may use (default no limit)")
 	s.Int64Var(&f.spec.Budget.Requests, "budget-requests", 0, "requests that it may make (default no limit)")
 	s.IntVar(&f.spec.Concurrent, "concurrent", 0, "requests that it may have open (default no limit)")
@@ -62,12 +62,9 @@ func newTokenCreateCommand(e *env) *cobra.Command {
 // check finds values that no token can have, and writes the source as the proxy
 // sees it.
 func (f *tokenFlags) check() error {
-	b := f.spec.Budget
 	switch {
 	case f.expires <= 0 || f.expires > authproxy.LongestGrant:
 		return usageError{fmt.Errorf("--expires %s: a token is valid for more than nothing, and for at most %s", f.expires, authproxy.LongestGrant)}
-	case f.spec.Concurrent < 0 || b.Tokens < 0 || b.Requests < 0:
-		return usageError{errors.New("--concurrent, --budget-tokens and --budget-requests are not negative")}
 	case f.spec.Source == "":
 		return nil
 	}
@@ -99,13 +96,19 @@ func createToken(c *cobra.Command, e *env, p *client.Client, f tokenFlags) error
 			s.Upstreams = append(s.Upstreams, u.Name)
 		}
 	}
+	priced := func(upstream, model string) (authproxy.Priced, error) { return p.Priced(c.Context(), upstream, model) }
+	if err := checkPrices(priced, s, status.Budgets); err != nil {
+		return err
+	}
 	m, err := p.Mint(c.Context(), s)
 	if err != nil {
 		return err
 	}
 	out := madeToken{m, map[string][]string{}}
-	for _, u := range m.Spec.Upstreams {
-		out.BaseURLs[u] = app.BaseURLs(status.Listen, u)
+	for _, u := range status.Upstreams {
+		if slices.Contains(m.Spec.Upstreams, u.Name) {
+			out.BaseURLs[u.Name] = app.ClientURLs(status.Listen, u)
+		}
 	}
 	if e.json {
 		return printJSON(e, out)
@@ -116,6 +119,28 @@ func createToken(c *cobra.Command, e *env, p *client.Client, f tokenFlags) error
 		fmt.Fprintf(w, "%s\t%s\n", u, strings.Join(out.BaseURLs[u], " "))
 	}
 	return w.Flush()
+}
+
+// checkPrices refuses models of a token with a budget of money that have no price at
+// any of its upstreams: every request for them would be refused.
+func checkPrices(priced func(upstream, model string) (authproxy.Priced, error), s authproxy.GrantSpec, b authproxy.Budgets) error {
+	if s.Budget.Money+b.Job+b.Trial+b.Day == 0 {
+		return nil
+	}
+	for _, model := range s.Models {
+		known := strings.HasSuffix(model, "*")
+		for _, u := range s.Upstreams {
+			has, err := priced(u, model)
+			if err != nil {
+				return err
+			}
+			known = known || has.Tokens
+		}
+		if !known {
+			return fmt.Errorf("model %s has no price, and the token a budget of money: every request for it would be refused: add it to the prices of %s in config.yaml", model, join(s.Upstreams))
+		}
+	}
+	return nil
 }
 
 func newTokenListCommand(e *env) *cobra.Command {

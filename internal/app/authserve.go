@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"harborgate/agents"
 	"harborgate/authproxy"
 	"harborgate/authproxy/client"
 	"harborgate/authproxy/probe"
@@ -214,16 +215,21 @@ func (a *App) AuthUsage(ctx context.Context, by usage.By, f usage.Filter) (usage
 	return own.Plus(shared), err
 }
 
-// BaseURLs are where clients of a service find an upstream, by the addresses of its
-// status.
+// BaseURLs are where a service has an upstream, by the addresses of its status; without
+// the version with which some clients want them.
 func BaseURLs(listen []string, upstream string) []string {
+	return ClientURLs(listen, authproxy.UpstreamStatus{Name: upstream})
+}
+
+// ClientURLs are the base URLs that clients of an upstream's dialect want.
+func ClientURLs(listen []string, u authproxy.UpstreamStatus) []string {
 	var out []string
 	for _, l := range listen {
 		if at, ok := strings.CutPrefix(l, "tcp:"); ok {
 			if host, port, err := net.SplitHostPort(at); err == nil && (host == "::" || host == "0.0.0.0") {
 				at = net.JoinHostPort("127.0.0.1", port)
 			}
-			out = append(out, "http://"+at+"/"+upstream)
+			out = append(out, agents.Access{URL: "http://" + at}.Base(agents.Upstream{Name: u.Name, Dialect: u.Dialect}))
 		}
 	}
 	return out

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"harborgate/authproxy"
 	"harborgate/configs"
 )
 
@@ -18,6 +19,11 @@ func TestBaseURLsAreThoseThatClientsCanUse(t *testing.T) {
 	want := []string{"http://127.0.0.1:1/up", "http://127.0.0.1:2/up", "http://127.0.0.1:3/up", "http://[fd00::7]:4/up"}
 	if !slices.Equal(got, want) {
 		t.Errorf("%v", got)
+	}
+	for dialect, want := range map[string]string{"anthropic": "http://h:1/up", "openai": "http://h:1/up/v1", "openrouter": "http://h:1/up/v1", "gemini": "http://h:1/up"} {
+		if got := ClientURLs([]string{"tcp:h:1"}, authproxy.UpstreamStatus{Name: "up", Dialect: dialect}); !slices.Equal(got, []string{want}) {
+			t.Errorf("%s: %v", dialect, got)
+		}
 	}
 }
 
