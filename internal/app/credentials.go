@@ -105,7 +105,7 @@ func (m *models) holder(value string) string {
 
 // byVariable is the upstream whose key is in a variable of the host.
 func (m *models) byVariable(name string) string {
-	for _, u := range m.upstreams {
+	for _, u := range slices.Concat(m.upstreams, m.own.list) {
 		if slices.Contains(u.keys, name) {
 			return u.name
 		}
@@ -116,7 +116,7 @@ func (m *models) byVariable(name string) string {
 // sameValue lists variables of the host that hold a model credential of this value.
 func (m *models) sameValue(all map[string]string, value string) []string {
 	names := slices.Collect(maps.Keys(all))
-	for _, u := range m.upstreams {
+	for _, u := range slices.Concat(m.upstreams, m.own.list) {
 		names = append(names, u.keys...)
 	}
 	slices.Sort(names)

@@ -298,6 +298,27 @@ func TestBaseURLOfTheShellIsUsedOrNamed(t *testing.T) {
 	}
 }
 
+// What one agent brings serves no other one, and no verifier.
+func TestEndpointsAreTheirAgentsAlone(t *testing.T) {
+	t.Parallel()
+	a := agentOf("codex", "openai/gpt-5", given(trials.Env{"OPENAI_API_KEY": otherKey, "OPENAI_BASE_URL": "https://llm.example.com/v1"}))
+	m := endpointModels(t, "", nil, a)
+	other := agentOf("codex", "openai/gpt-5", nil)
+	if up, _, ok := m.serves(&other); ok {
+		t.Errorf("another agent gets %+v", up)
+	}
+	if _, err := m.suits(other); err == nil || !strings.Contains(err.Error(), "no upstream serves") {
+		t.Errorf("got %v", err)
+	}
+	got, replaced, _ := m.Guard(trials.PhaseVerifier, nil, trials.Env{"OPENAI_API_KEY": "sk-of-the-verifier"})
+	if got["OPENAI_API_KEY"] != "sk-of-the-verifier" || replaced != nil {
+		t.Errorf("the verifier gets %v, %v", got, replaced)
+	}
+	if got, replaced, _ = m.Guard(trials.PhaseVerifier, nil, trials.Env{"JUDGE": otherKey}); got["JUDGE"] != "" || replaced["JUDGE"] != "openai" {
+		t.Errorf("the agent's key gets into a verifier: %v, %v", got, replaced)
+	}
+}
+
 func TestServerOfOnesOwnWithoutKey(t *testing.T) {
 	t.Parallel()
 	c, err := ProxyConfig(configs.Host{}, variables(map[string]string{"OPENAI_BASE_URL": "http://127.0.0.1:9/v1", "ANTHROPIC_BASE_URL": "https://llm.example.com", "GEMINI_API_BASE": "http://127.0.0.1:9/v1beta"}))

@@ -160,8 +160,7 @@ func (m *models) spec(w runner.Want) ([]agents.Upstream, authproxy.GrantSpec) {
 	add := func(name string, key ...string) {
 		i := slices.IndexFunc(ups, func(u agents.Upstream) bool { return u.Name == name })
 		if i < 0 {
-			at := slices.IndexFunc(m.upstreams, func(u upstream) bool { return u.name == name })
-			ups, i = append(ups, agents.Upstream{Name: name, Dialect: m.upstreams[at].dialect}), len(ups)
+			ups, i = append(ups, agents.Upstream{Name: name, Dialect: m.named(name).dialect}), len(ups)
 			s.Upstreams = append(s.Upstreams, name)
 		}
 		ups[i].Keys = append(ups[i].Keys, key...)

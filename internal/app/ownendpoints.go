@@ -17,6 +17,7 @@ import (
 type ownEndpoints struct {
 	names     map[endpoint]string           // upstreams
 	upstreams map[string]authproxy.Upstream // of these, those that no configuration has
+	list      []upstream                    // the same, as the job knows them: they serve nobody else
 	keys      map[string]string             // that were given as values, by variables made up for them
 	err       error                         // what is wrong with the agents' settings
 }
@@ -134,7 +135,7 @@ func (m *models) define(all []trials.AgentConfig, c authproxy.Config) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(m.own.upstreams)) {
-		m.upstreams = append(m.upstreams, upstreamOf(name, m.own.upstreams[name]))
+		m.own.list = append(m.own.list, upstreamOf(name, m.own.upstreams[name]))
 	}
 	m.own.err = errors.Join(errs...)
 }

@@ -25,8 +25,10 @@ func (m *models) serves(a *trials.AgentConfig) (up upstream, name string, ok boo
 	return m.serving(value(a.ModelName))
 }
 
+// named is an upstream of the job's proxy, also one that an agent brought.
 func (m *models) named(name string) upstream {
-	return m.upstreams[slices.IndexFunc(m.upstreams, func(u upstream) bool { return u.name == name })]
+	all := slices.Concat(m.upstreams, m.own.list)
+	return all[slices.IndexFunc(all, func(u upstream) bool { return u.name == name })]
 }
 
 // serving is the upstream of a model as agents name it, and the upstream's own name

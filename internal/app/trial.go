@@ -28,7 +28,15 @@ func (a *App) RunTrial(ctx context.Context, cfg trials.TrialConfig, p providers.
 		return nil, err
 	}
 	t := PlannedTrial{Planned: trials.Planned{Attempt: 1, Name: cfg.TrialName, Config: &cfg}, Task: newPlannedTask(task)}
-	files, err := results.CreateJob(filepath.Join(cfg.TrialsDir, cfg.TrialName))
+	id, dir := uuid.NewString(), filepath.Join(cfg.TrialsDir, cfg.TrialName)
+	m := a.newModels(ctx, set, user{
+		name: cfg.TrialName, id: id, agents: []trials.AgentConfig{cfg.Agent}, trialDir: func(string) string { return dir },
+	}, a.log)
+	defer func() { err = errors.Join(err, m.close()) }()
+	if err := m.ready(ctx, cfg.Agent); err != nil {
+		return nil, err
+	}
+	files, err := results.CreateJob(dir)
 	var exists *results.ExistsError
 	if errors.As(err, &exists) {
 		return nil, fmt.Errorf("trial directory %s exists already: choose another --trial-name or --trials-dir, or remove it", exists.Dir)
@@ -47,15 +55,8 @@ func (a *App) RunTrial(ctx context.Context, cfg trials.TrialConfig, p providers.
 		return nil, err
 	}
 	defer store.Close()
-	try, err := onlyTry(t, task, files.Dir)
+	try, err := onlyTry(t, task, files.Dir, id)
 	if err != nil {
-		return nil, err
-	}
-	m := a.newModels(ctx, set, user{
-		name: cfg.TrialName, id: try.ID, agents: []trials.AgentConfig{cfg.Agent}, trialDir: func(string) string { return files.Dir },
-	}, a.log)
-	defer func() { err = errors.Join(err, m.close()) }()
-	if err := m.ready(ctx, cfg.Agent); err != nil {
 		return nil, err
 	}
 	limits := a.Host.Providers[p.Info().Name].Limits
@@ -70,12 +71,12 @@ func (a *App) RunTrial(ctx context.Context, cfg trials.TrialConfig, p providers.
 }
 
 // onlyTry is the try of a trial that has no job.
-func onlyTry(t PlannedTrial, task *tasks.Task, dir string) (*runner.Try, error) {
+func onlyTry(t PlannedTrial, task *tasks.Task, dir, id string) (*runner.Try, error) {
 	sink, err := results.NewTrial(dir, 1, results.DefaultLimits())
 	if err != nil {
 		return nil, err
 	}
-	try := &runner.Try{Config: t.Config, Task: task, ID: uuid.NewString(), Attempt: 1, Number: 1, Sink: sink}
+	try := &runner.Try{Config: t.Config, Task: task, ID: id, Attempt: 1, Number: 1, Sink: sink}
 	lock, err := t.lock()
 	if err != nil {
 		return nil, fmt.Errorf("trial %s: %w", t.Name, err)
