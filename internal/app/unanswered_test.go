@@ -35,6 +35,8 @@ func TestAnswersThatNeverCameAreNobodysZero(t *testing.T) {
 		"forbidden by the proxy":   {authproxy.Totals{Requests: 2, Last: forbidden}, false, trials.ExcModels, "m1: the grant does not allow"},
 		"forbidden, and went on":   {authproxy.Totals{Requests: 2, Answered: 1, Last: forbidden}, false, "", ""},
 		"unknown, and went on":     {authproxy.Totals{Requests: 2, Answered: 1, Last: last(404, authproxy.Refused)}, false, "", ""},
+		"an error under 200":       {authproxy.Totals{Requests: 2, Answered: 1, Last: last(200, authproxy.Failed)}, false, trials.ExcModels, "under the status of success"},
+		"asked wrongly, under 200": {authproxy.Totals{Requests: 2, Answered: 1, Last: last(200, authproxy.Refused)}, false, "", ""},
 		"no requests":              {authproxy.Totals{}, false, "", ""},
 		"killed, and silent since": {authproxy.Totals{Requests: 3, Partial: true}, false, trials.ExcModels, "killed"},
 		"killed, and went on":      {authproxy.Totals{Requests: 3, Partial: true, Answered: 1, Last: last(200, authproxy.Complete)}, false, "", ""},
