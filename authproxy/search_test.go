@@ -41,7 +41,7 @@ func TestSearchesOfTheProviderAreWithinTheBudget(t *testing.T) {
 	check(http.StatusForbidden, "search")("/gemini/v1beta/models/m:generateContent", `{"contents":[],"tools":[{"googleSearch":{}}]}`)
 	check(http.StatusOK, "")(anthropic("m", `{"name":"web_search","description":"a search of the client's","input_schema":{"type":"object"}}`))
 	tight("a price", "0.05")
-	check(http.StatusPaymentRequired, "may come to 0.1")(anthropic("s", `{"type":"web_search_20250305","name":"web_search"}`))
+	check(http.StatusPaymentRequired, "may come to about 0.1")(anthropic("s", `{"type":"web_search_20250305","name":"web_search"}`))
 	check(http.StatusOK, "")(anthropic("s", `{"type":"web_search_20250305","name":"web_search","max_uses":3}`))
 	r.token, _ = r.mint(GrantSpec{Trial: "no budget"})
 	check(http.StatusOK, "")(anthropic("m", `{"type":"web_search_20250305","name":"web_search"}`))
