@@ -70,7 +70,8 @@ type said struct {
 }
 
 // words is the table of refusals. What must end an agent at once differs by
-// path, because no status ends all of them: see docs/auth-proxy.md.
+// path, because no status ends all of them, and some go by the type, too: see
+// docs/auth-proxy.md.
 func words(r Reason, s Style) said {
 	row, ok := table()[r]
 	if !ok {
@@ -83,8 +84,8 @@ func table() map[Reason][5]said {
 	return map[Reason][5]said{
 		// plain, Messages, Chat, Responses, Gemini
 		NoGrant:     {{401, "authentication_error", "invalid_api_key"}, {401, "authentication_error", ""}, {401, "invalid_request_error", "invalid_api_key"}, {400, "invalid_request_error", "invalid_api_key"}, {401, "UNAUTHENTICATED", ""}},
-		NoBudget:    {{402, "insufficient_quota", "insufficient_quota"}, {402, "billing_error", ""}, {401, "insufficient_quota", "insufficient_quota"}, {429, "insufficient_quota", "insufficient_quota"}, {402, "RESOURCE_EXHAUSTED", ""}},
-		KeyRefused:  {{503, "server_error", "upstream_credential"}, {402, "billing_error", ""}, {401, "server_error", "upstream_credential"}, {400, "server_error", "upstream_credential"}, {402, "FAILED_PRECONDITION", ""}},
+		NoBudget:    {{402, "insufficient_quota", "insufficient_quota"}, {402, "billing_error", ""}, {401, "insufficient_quota", "insufficient_quota"}, {400, "insufficient_quota", "insufficient_quota"}, {402, "RESOURCE_EXHAUSTED", ""}},
+		KeyRefused:  {{503, "server_error", "upstream_credential"}, {402, "billing_error", ""}, {401, "invalid_request_error", "upstream_credential"}, {400, "invalid_request_error", "upstream_credential"}, {402, "FAILED_PRECONDITION", ""}},
 		Forbidden:   {{403, "permission_error", "forbidden"}, {403, "permission_error", ""}, {400, "invalid_request_error", "model_not_found"}, {400, "invalid_request_error", "model_not_found"}, {403, "PERMISSION_DENIED", ""}},
 		Unlisted:    {{404, "not_found_error", "not_found"}, {404, "not_found_error", ""}, {404, "invalid_request_error", "not_found"}, {404, "invalid_request_error", "not_found"}, {404, "NOT_FOUND", ""}},
 		WrongMethod: same(405, "invalid_request_error", "method_not_allowed", "INVALID_ARGUMENT"),

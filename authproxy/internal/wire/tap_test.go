@@ -322,7 +322,8 @@ func TestRefusalsByPath(t *testing.T) {
 		text   string
 	}{
 		{"/anthropic/v1/messages", NoBudget, 402, "billing_error"},
-		{"/openai/v1/responses", NoBudget, 429, `"code":"insufficient_quota"`},
+		{"/openai/v1/responses", NoBudget, 400, `"code":"insufficient_quota"`},
+		{"/openai/v1/responses", KeyRefused, 400, `"type":"invalid_request_error"`},
 		{"/openai/v1/chat/completions", NoBudget, 401, `"code":"insufficient_quota"`},
 		{"/gemini/v1beta/models/g:generateContent", NoBudget, 402, "RESOURCE_EXHAUSTED"},
 		{"/openai/v1/responses", NoGrant, 400, "invalid_api_key"},
