@@ -39,6 +39,9 @@ type GrantSpec struct {
 	Budget Sum  `json:"budget"`       // of this grant
 	Trials Sum  `json:"trial_budget"` // of all grants of the trial
 	Jobs   Sum  `json:"job_budget"`   // of all grants of the job
+	// Owner is the process for which the grant is, by a name of whoever mints; when it
+	// has died, the grant may be revoked.
+	Owner string `json:"owner,omitempty"`
 	// JobElsewhere is what the job has spent of its money by other proxies.
 	JobElsewhere NanoUSD `json:"job_spent_elsewhere,omitempty"`
 }

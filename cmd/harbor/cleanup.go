@@ -21,7 +21,7 @@ func newCleanupCommand(e *env) *cobra.Command {
 	var names []string
 	c := jsonFlag(e, &cobra.Command{
 		Use:   "cleanup",
-		Short: "Remove sandboxes that dead harbor processes left, and nothing else",
+		Short: "Remove sandboxes and tokens that dead harbor processes left, and nothing else",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return withApp(e, func(e *env, a *app.App) error { return cleanup(c, e, a, names, dry, images) })
@@ -50,6 +50,7 @@ func cleanup(c *cobra.Command, e *env, a *app.App, names []string, dry, images b
 	}
 	s := &cleaning{App: a, dry: dry, out: []cleaned{}}
 	late := !dry && a.Unburied()
+	s.tokens(c.Context())
 	for _, name := range names {
 		s.clean(c.Context(), name, late, images)
 	}
@@ -68,6 +69,15 @@ type cleaning struct {
 }
 
 func (s *cleaning) fail(err error) { s.errs = append(s.errs, err) }
+
+// tokens looks at the auth proxy that runs as a service.
+func (s *cleaning) tokens(ctx context.Context) {
+	left, err := s.RevokeLeft(ctx, s.dry)
+	s.fail(err)
+	for _, g := range left {
+		s.out = append(s.out, cleaned{"auth proxy", "token", g.ID, g.Spec.Trial, "its harbor process is dead"})
+	}
+}
 
 // clean looks at a provider, and a second time for what comes late.
 func (s *cleaning) clean(ctx context.Context, name string, late, images bool) {

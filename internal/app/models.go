@@ -55,6 +55,7 @@ type models struct {
 	lookup    func(name string) (string, bool)
 	set       Settings
 	job       string // whom grants are counted on
+	owner     string // of the grants
 	log       *slog.Logger
 	// stop ends the job whose budget is used up; nil where there is no job.
 	stop context.CancelCauseFunc
@@ -152,7 +153,7 @@ const (
 // spec is the grant for a phase, and the upstreams that it opens.
 func (m *models) spec(w runner.Want) ([]agents.Upstream, authproxy.GrantSpec) {
 	s := authproxy.GrantSpec{
-		Job: m.job, Trial: w.Trial, Phase: string(w.Phase), Expires: w.Until.Add(grantMargin),
+		Owner: m.owner, Job: m.job, Trial: w.Trial, Phase: string(w.Phase), Expires: w.Until.Add(grantMargin),
 		Source: fmt.Sprintf("%s/%s/%d/%s", m.job, w.Trial, w.Try, w.Phase),
 		Trials: authproxy.Sum{Money: m.set.TrialBudget}, Jobs: authproxy.Sum{Money: m.set.Budget}, Bodies: m.set.Transcripts,
 	}
@@ -191,7 +192,7 @@ type user struct {
 
 // newModels knows the upstreams of this host, and those that the user's agents bring.
 func (a *App) newModels(ctx context.Context, set Settings, who user, log *slog.Logger) *models {
-	m := &models{set: set, job: jobAccount(who.name, who.id), log: log, own: newOwnEndpoints(), before: who.spent}
+	m := &models{set: set, job: jobAccount(who.name, who.id), log: log, own: newOwnEndpoints(), before: who.spent, owner: a.grantOwner(a.owner.ID)}
 	m.lookup = m.own.over(a.opt.Lookup)
 	if s, err := a.service(ctx, log); s != nil || err != nil {
 		m.join(ctx, s, err)

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"harborgate/authproxy"
 	"harborgate/authproxy/service"
 	"harborgate/configs"
+	"harborgate/providers/fake"
 	"harborgate/trials"
 	"harborgate/trials/runner"
 )
@@ -168,5 +170,55 @@ func piped(handle func(net.Conn)) func() net.Conn {
 		near, far := net.Pipe()
 		go handle(far)
 		return near
+	}
+}
+
+// A token of a process that was killed is revoked with the sandboxes that it left.
+func TestSweepRevokesTokensOfKilledProcesses(t *testing.T) {
+	t.Parallel()
+	r := newModelRig(t, askLine, "")
+	r.serve()
+	c, err := r.app.AuthClient(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	for trial, owner := range map[string]string{
+		"dead": r.app.grantOwner("4194305-1-00000000-00000000"), "elsewhere": "other/4194305-1-00000000-00000000", "nobody": "",
+	} {
+		spec := authproxy.GrantSpec{Owner: owner, Job: "j", Trial: trial, Phase: "p", Upstreams: []string{"anthropic"}, Expires: time.Now().Add(time.Hour)}
+		if _, err := c.Mint(t.Context(), spec); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m := r.app.newModels(t.Context(), Settings{}, user{name: "job", id: "id", agents: r.cfg.Agents}, slog.New(slog.DiscardHandler))
+	t.Cleanup(func() { _ = m.close() })
+	g, err := m.Grant(t.Context(), runner.Want{Trial: "alive", Phase: trials.PhaseAgentExecution, Agent: &r.cfg.Agents[0], Until: time.Now().Add(time.Hour)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.End()
+	inForce := func() []string {
+		s, err := c.Status(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out []string
+		for _, g := range s.Grants {
+			out = append(out, g.Spec.Trial)
+		}
+		slices.Sort(out)
+		return out
+	}
+	if left, err := r.app.RevokeLeft(t.Context(), true); err != nil || len(left) != 1 || left[0].Spec.Trial != "dead" || len(inForce()) != 4 {
+		t.Errorf("%+v %v", left, err)
+	}
+	p := fake.New(fake.Options{})
+	defer p.Close()
+	if err := r.app.Sweep(t.Context(), p); err != nil {
+		t.Error(err)
+	}
+	if got := inForce(); !slices.Equal(got, []string{"alive", "elsewhere", "nobody"}) {
+		t.Errorf("in force: %v", got)
 	}
 }

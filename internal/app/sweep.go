@@ -12,6 +12,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"harborgate/authproxy"
+	"harborgate/authproxy/client"
 	"harborgate/providers"
 )
 
@@ -86,9 +88,9 @@ func removeKind(ctx context.Context, p providers.Provider, kind providers.Resour
 	return errs
 }
 
-// Sweep removes what dead owners left: at a provider, and of this program's own
-// temporary files. What does not go is named in the error and left to the next
-// sweep.
+// Sweep removes what dead owners left: at a provider, at the auth proxy that runs as a
+// service, and of this program's own temporary files. What does not go is named in the
+// error and left to the next sweep.
 func (a *App) Sweep(ctx context.Context, p providers.Provider) error {
 	ctx, cancel := context.WithTimeout(ctx, sweepLimit)
 	defer cancel()
@@ -99,10 +101,45 @@ func (a *App) Sweep(ctx context.Context, p providers.Provider) error {
 	for _, l := range found {
 		a.log.Info("leftover found", "id", l.ID, "name", l.Name, "why", l.Why)
 	}
-	if err := Remove(ctx, p, found); err != nil {
+	_, err = a.RevokeLeft(ctx, false)
+	if err = errors.Join(err, Remove(ctx, p, found)); err != nil {
 		return err
 	}
 	return a.Bury()
+}
+
+// grantOwner names a process of this host to the auth proxy.
+func (a *App) grantOwner(owner string) string { return a.owner.Host + "/" + owner }
+
+// RevokeLeft revokes the grants that dead owners of this host have at the auth proxy
+// that runs as a service, or only finds them. No service has none.
+func (a *App) RevokeLeft(ctx context.Context, onlyFind bool) ([]authproxy.GrantStatus, error) {
+	s, err := a.service(ctx, a.log)
+	if s == nil || err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	status, err := s.Status(ctx)
+	if errors.Is(err, client.ErrNotRunning) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var left []authproxy.GrantStatus
+	var errs []error
+	for _, g := range status.Grants {
+		owner, ours := strings.CutPrefix(g.Spec.Owner, a.grantOwner(""))
+		if !ours || a.owner.Alive(owner) {
+			continue
+		}
+		left = append(left, g)
+		if !onlyFind {
+			_, err := s.Revoke(ctx, g.ID)
+			errs = append(errs, err)
+		}
+	}
+	return left, errors.Join(errs...)
 }
 
 // Unburied reports whether a process died since the last sweep. A provider may still
