@@ -25,6 +25,12 @@ type arm struct{ agent, dialect, model string }
 var arms = []arm{
 	{"claude-code", "anthropic", "claude-sonnet-4-5"},
 	{"codex", "openai", "gpt-5-codex"},
+	{"pi", "openai", "gpt-5"},
+	{"omp", "openai", "gpt-5"},
+	{"mini-swe-agent", "openai", "gpt-5"},
+	{"opencode", "openai", "gpt-5"},
+	{"gemini-cli", "gemini", "gemini-2.5-pro"},
+	{"qwen-coder", "openai", "gpt-5"},
 }
 
 // mishap is what befalls the models of all arms, and what has to become of their
@@ -61,11 +67,14 @@ var mishaps = map[string]mishap{
 	},
 	"500-for-ever": {
 		always: &mockllm.Step{Status: 500}, exception: "ModelUnavailableError", blame: "infrastructure",
-		asked: map[string][2]int{"claude-code": {attempts, attempts + 10}, "": {attempts, attempts + 29}},
+		asked: map[string][2]int{
+			"claude-code": {13, 13}, "codex": {32, 32}, "pi": {6, 6}, "omp": {attempts, attempts + 69}, "mini-swe-agent": {attempts, attempts + 29},
+			"opencode": {attempts, attempts + 9}, "gemini-cli": {attempts, attempts + 9}, "qwen-coder": {attempts, attempts + 29},
+		},
 	},
-	"cut-stream": {
+	"cut-stream": { // mini-swe-agent does not stream, and a stream for Gemini is one event
 		steps: []mockllm.Step{{CutAfter: 2, Command: works.Command}},
-		asked: map[string][2]int{"": {3, 3}}, refused: map[string][2]int{"": {0, 0}},
+		asked: map[string][2]int{"mini-swe-agent": {2, 2}, "gemini-cli": {2, 2}, "": {3, 3}}, refused: map[string][2]int{"": {0, 0}},
 	},
 	"slow-stream": {
 		always: &mockllm.Step{Command: works.Command, Pause: 300 * time.Millisecond, Words: 5},
