@@ -212,12 +212,16 @@ type Metered struct {
 	Unpriced int64         `json:"unpriced,omitempty"` // requests without one
 	Guessed  int64         `json:"guessed,omitempty"`  // requests whose tokens are an estimate
 	WaitSec  float64       `json:"wait_sec,omitempty"` // for limits, summed over requests
-	Partial  bool          `json:"partial,omitempty"`  // the proxy was killed meanwhile: there was more
+	Partial  bool          `json:"partial,omitempty"`  // the proxy was killed meanwhile, or is gone: there was more
 	Models   []MeteredPart `json:"models,omitempty"`   // by the model that answered
 }
 
-// Usage puts what was metered into Harbor's words.
+// Usage puts what was metered into Harbor's words. Of a proxy that could not be asked,
+// nothing is known.
 func (m Metered) Usage() Usage {
+	if m.Partial && m.Requests == 0 {
+		return Usage{}
+	}
 	in := m.Input + m.CacheRead + m.CacheWrite
 	return Usage{InputTokens: &in, CacheTokens: &m.CacheRead, OutputTokens: &m.Output, CostUSD: m.CostUSD}
 }

@@ -17,7 +17,11 @@ func meteredLines(r *trials.Result) []string {
 	}
 	for _, p := range trials.Phases() {
 		m, ok := r.Harborgate.Metered[p]
-		if !ok || m.Requests == 0 {
+		switch {
+		case ok && m.Requests == 0 && m.Partial:
+			out = append(out, fmt.Sprintf("models, %s\tnot known: the auth proxy could not be asked any more", p))
+			continue
+		case m.Requests == 0:
 			continue
 		}
 		parts := []string{plural(int(m.Requests), "request")}

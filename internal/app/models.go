@@ -129,7 +129,7 @@ func (m *models) Grant(ctx context.Context, w runner.Want) (*runner.Grant, error
 			totals, err := p.revoke(ctx, id)
 			if err != nil {
 				m.log.Warn("a grant could not be revoked, it ends by itself", "grant", id, "error", err)
-				return trials.Metered{Grant: id}, trials.NewFailure(w.Phase, trials.CauseModels, "", "what it used is not known: "+err.Error())
+				return trials.Metered{Grant: id, Partial: true}, trials.NewFailure(w.Phase, trials.CauseModels, "", "what it used is not known: "+err.Error())
 			}
 			m.add(totals.Cost)
 			if err := p.trouble(id); err != nil {

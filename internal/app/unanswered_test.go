@@ -1,12 +1,16 @@
 package app
 
 import (
+	"context"
+	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"harborgate/authproxy"
 	"harborgate/internal/mockllm"
 	"harborgate/trials"
+	"harborgate/trials/runner"
 )
 
 // An upstream that never answers is no work of the agent's, unless that did not wait.
@@ -71,5 +75,35 @@ func TestModelThatNobodyServesIsNoVerdict(t *testing.T) {
 				t.Errorf("%v, %+v", err, res.ExceptionInfo)
 			}
 		})
+	}
+}
+
+// gone is a proxy that mints, and is not there any more when it is asked what came of it.
+type gone struct{ ownProxy }
+
+func (gone) revoke(context.Context, string) (authproxy.Totals, error) {
+	return authproxy.Totals{}, errors.New("no auth proxy runs there")
+}
+
+func TestWhatAServiceThatDiedHasCountedIsNotZero(t *testing.T) {
+	t.Parallel()
+	r := newModelRig(t, "", "")
+	m := r.app.newModels(t.Context(), Settings{}, user{name: "job", id: "id", agents: r.cfg.Agents}, r.app.log)
+	connect := m.connect
+	m.connect = func() (proxy, error) {
+		p, err := connect()
+		if err != nil {
+			return nil, err
+		}
+		return gone{p.(ownProxy)}, nil
+	}
+	t.Cleanup(func() { _ = m.close() })
+	g, err := m.Grant(t.Context(), runner.Want{Trial: "t", Phase: trials.PhaseAgentExecution, Agent: &r.cfg.Agents[0], Until: time.Now().Add(time.Hour)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	metered, f := g.End()
+	if u := metered.Usage(); f == nil || f.Exception != trials.ExcModels || !metered.Partial || u.CostUSD != nil || u.InputTokens != nil || u.OutputTokens != nil {
+		t.Errorf("%+v, %+v", metered, f)
 	}
 }

@@ -31,6 +31,7 @@ type Trial struct {
 	Tries     int      // the last one and those that failed before it
 
 	Usage    trials.Usage // as the auth proxy counted it; else what the agent claims
+	Partial  bool         // there was more than Usage
 	Unpriced int64        // requests of the agent's to models without a price
 	Phases   PhaseTimes
 	Duration time.Duration
@@ -114,7 +115,7 @@ func (t *Trial) extra(x *trials.Extra) {
 		t.Blame = x.Failure.Blame
 	}
 	if m, ok := x.Metered[trials.PhaseAgentExecution]; ok {
-		t.Usage, t.Unpriced = m.Usage(), m.Unpriced
+		t.Usage, t.Unpriced, t.Partial = m.Usage(), m.Unpriced, m.Partial
 	}
 }
 

@@ -28,7 +28,7 @@ func spread(xs []float64) Spread {
 type Amount struct {
 	Sum *float64 `json:"sum"` // of those; null when no trial knows
 	// AtLeast says that there was more: some trials do not know what they used, or
-	// do not know it of an earlier try.
+	// not all of it, or do not know it of an earlier try.
 	AtLeast bool `json:"at_least"`
 	Unknown int  `json:"n_unknown"` // trials that do not know
 	Spread
@@ -44,7 +44,7 @@ func amount(group []*Trial, of func(trials.Usage) *float64) Amount {
 			continue
 		}
 		known = append(known, *x)
-		a.AtLeast = a.AtLeast || t.Tries > 1
+		a.AtLeast = a.AtLeast || t.Tries > 1 || t.Partial
 	}
 	a.Spread = spread(known)
 	if a.N > 0 {

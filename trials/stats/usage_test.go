@@ -35,6 +35,11 @@ func TestCostIsAtLeastWhatIsKnown(t *testing.T) {
 			t.Errorf("%s: %s, %s for each solved; want %s, %s", c.name, got, MoneyText(r.CostPerSolved), c.total, c.each)
 		}
 	}
+	cut := cost("a", 1, new(0.5))
+	cut.Partial = true
+	if r := onlyRow(t, New([]Trial{cut}, Plan{Trials: 1})); r.Cost.Text(MoneyText) != "≥ $0.50" {
+		t.Errorf("what a kill of the proxy took along: %s", r.Cost.Text(MoneyText))
+	}
 	again := cost("a", 1, new(0.5))
 	again.Tries = 3
 	r := onlyRow(t, New([]Trial{again}, Plan{Trials: 1}))
