@@ -16,38 +16,44 @@ func meteredLines(r *trials.Result) []string {
 		return out
 	}
 	for _, p := range trials.Phases() {
-		m, ok := r.Harborgate.Metered[p]
-		switch {
-		case ok && m.Requests == 0 && m.Partial:
-			out = append(out, fmt.Sprintf("models, %s\tnot known: the auth proxy could not be asked any more", p))
-			continue
-		case m.Requests == 0:
-			continue
-		}
-		parts := []string{plural(int(m.Requests), "request")}
-		for _, n := range []struct {
-			count int64
-			what  string
-		}{{m.Refused, "refused here"}, {m.Failed, "failed there"}} {
-			if n.count > 0 {
-				parts = append(parts, fmt.Sprintf("%d %s", n.count, n.what))
-			}
-		}
-		parts = append(parts, usageText(m.Usage()))
-		if m.Partial {
-			parts = append(parts, "and more, which a kill of the proxy took along")
-		}
-		if m.WaitSec > 0 {
-			parts = append(parts, fmt.Sprintf("waited %.1fs", m.WaitSec))
-		}
-		out = append(out, fmt.Sprintf("models, %s\t%s", p, strings.Join(parts, " · ")))
-		for _, part := range m.Models {
-			one := trials.Metered{Tokens: part.Tokens, CostUSD: part.CostUSD}
-			out = append(out, fmt.Sprintf("  %s\t%s · %s", oneLine(part.Model), plural(int(part.Requests), "request"), usageText(one.Usage())))
+		if m, ok := r.Harborgate.Metered[p]; ok {
+			out = append(out, phaseLines(p, m)...)
 		}
 	}
 	if a := r.AgentResult; a != nil && (a.InputTokens != nil || a.OutputTokens != nil || a.CostUSD != nil) {
 		out = append(out, "claimed\t"+usageText(a.Usage))
+	}
+	return out
+}
+
+// phaseLines are those of one phase, none when it asked for nothing.
+func phaseLines(p trials.Phase, m trials.Metered) []string {
+	switch {
+	case m.Requests == 0 && m.Partial:
+		return []string{fmt.Sprintf("models, %s\tnot known: the auth proxy could not be asked any more", p)}
+	case m.Requests == 0:
+		return nil
+	}
+	parts := []string{plural(int(m.Requests), "request")}
+	for _, n := range []struct {
+		count int64
+		what  string
+	}{{m.Refused, "refused here"}, {m.Failed, "failed there"}} {
+		if n.count > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n.count, n.what))
+		}
+	}
+	parts = append(parts, usageText(m.Usage()))
+	if m.Partial {
+		parts = append(parts, "and more, which a kill of the proxy took along")
+	}
+	if m.WaitSec > 0 {
+		parts = append(parts, fmt.Sprintf("waited %.1fs", m.WaitSec))
+	}
+	out := []string{fmt.Sprintf("models, %s\t%s", p, strings.Join(parts, " · "))}
+	for _, part := range m.Models {
+		one := trials.Metered{Tokens: part.Tokens, CostUSD: part.CostUSD}
+		out = append(out, fmt.Sprintf("  %s\t%s · %s", oneLine(part.Model), plural(int(part.Requests), "request"), usageText(one.Usage())))
 	}
 	return out
 }
