@@ -27,7 +27,7 @@ func claudeCode() facts {
 			{Name: "allowed_tools", Doc: "tools that it may use"},
 			{Name: "disallowed_tools", Doc: "tools that it may not use"},
 		},
-		tools: true, skills: func(logsDir string) string { return logsDir + "/sessions/skills" },
+		tools: true, skills: func(_, logsDir string) string { return logsDir + "/sessions/skills" },
 		files: claudeFiles, command: claudeCommand,
 		outcome: func() outcome { return &claudeOutcome{} }, steps: claudeSteps,
 	}

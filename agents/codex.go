@@ -28,7 +28,7 @@ func codex() facts {
 		},
 		command: codexCommand,
 		outcome: func() outcome { return &codexOutcome{} }, steps: codexSteps, dir: codexHome,
-		tools: true, skills: func(string) string { return "~/.agents/skills" },
+		tools: true, skills: func(_, _ string) string { return "~/.agents/skills" },
 	}
 }
 

@@ -20,8 +20,9 @@ func gemini() facts {
 	return facts{
 		name: programs.name, doc: "Google's Gemini CLI, unmodified, from this host's cache", version: programs.pinned, bundle: programs.bundle,
 		dialects: []string{"gemini"}, log: "gemini-cli.txt",
+		tools: true, skills: func(home, _ string) string { return home + "/.gemini/skills" },
 		files: func(j job) (map[string]string, error) {
-			text, err := settings.Gemini(j.Model)
+			text, err := settings.Gemini(j.Model, j.Tools...)
 			return file(".gemini/settings.json", text, err)
 		},
 		command: func(j job) providers.Command {

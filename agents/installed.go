@@ -50,7 +50,7 @@ type facts struct {
 	// tools is set when files or command tell the agent of the job's MCP servers.
 	tools bool
 	// skills is where it looks for skills, "~/" being its user's home; nil is nowhere.
-	skills func(logsDir string) string
+	skills func(home, logsDir string) string
 	// files are settings that cannot be given otherwise, below the job's home; pure.
 	// nil has none.
 	files func(j job) (map[string]string, error)
@@ -160,7 +160,7 @@ func (a *installed) Run(ctx context.Context, w *Workplace) (*trials.AgentResult,
 	up := w.Access.Upstreams[0]
 	j := job{
 		Instruction: w.Instruction, Route: w.Access.URL + "/" + up.Name, Base: w.Access.Base(up), Dialect: up.Dialect, Format: up.Format, Token: w.Access.Token, Model: w.Access.Model,
-		Home: "/tmp/.harborgate/" + a.facts.name, LogsDir: w.LogsDir, Options: a.kw, Tools: a.tools,
+		Home: a.home(), LogsDir: w.LogsDir, Options: a.kw, Tools: a.tools,
 	}
 	if err := a.settle(ctx, w, j); err != nil {
 		return nil, err
@@ -173,6 +173,9 @@ func (a *installed) Run(ctx context.Context, w *Workplace) (*trials.AgentResult,
 	}
 	return got, err
 }
+
+// home is where its settings are.
+func (a *installed) home() string { return "/tmp/.harborgate/" + a.facts.name }
 
 // settle writes the agent's settings, for its user alone.
 func (a *installed) settle(ctx context.Context, w *Workplace, j job) error {

@@ -22,9 +22,14 @@ func omp() facts {
 		options: []Option{
 			{Name: "reasoning_effort", Doc: "how hard the model thinks", Values: []string{"", "off", "minimal", "low", "medium", "high", "xhigh", "max", "auto"}},
 		},
+		tools: true, skills: func(home, _ string) string { return home + "/skills" },
 		files: func(j job) (map[string]string, error) {
 			text, err := settings.Omp([]settings.Provider{j.settings(ownProvider)}, settings.Key{Variable: modelToken})
-			return map[string]string{"models.yml": text, "config.yml": ompConfig()}, err
+			files := map[string]string{"models.yml": text, "config.yml": ompConfig()}
+			if len(j.Tools) > 0 {
+				files["mcp.json"] = settings.ClaudeTools(j.Tools)
+			}
+			return files, err
 		},
 		command: ompCommand,
 		outcome: func() outcome { return &piOutcome{} }, steps: piSteps,

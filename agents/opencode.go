@@ -22,6 +22,7 @@ func opencode() facts {
 		options: []Option{
 			{Name: "reasoning_effort", Alias: "variant", Doc: "how hard the model thinks: one of the model's variants"},
 		},
+		tools: true, skills: func(home, _ string) string { return home + "/config/opencode/skills" },
 		files:   opencodeFiles,
 		command: opencodeCommand,
 		outcome: func() outcome { return &opencodeOutcome{} }, steps: opencodeSteps,
@@ -32,7 +33,7 @@ func opencode() facts {
 // installed, which only plug-ins would need.
 func opencodeFiles(j job) (map[string]string, error) {
 	name := j.provider()
-	text, err := settings.OpenCode([]settings.Provider{j.settings(name)}, settings.Key{Variable: modelToken}, name+"/"+j.Model)
+	text, err := settings.OpenCode([]settings.Provider{j.settings(name)}, settings.Key{Variable: modelToken}, name+"/"+j.Model, j.Tools...)
 	return map[string]string{
 		"config/opencode/opencode.json":        text,
 		"config/opencode/package-lock.json":    `{"packages": {"": {"dependencies": {"@opencode-ai/plugin": "*"}}}}`,

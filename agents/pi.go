@@ -19,6 +19,7 @@ func pi() facts {
 		options: []Option{
 			{Name: "reasoning_effort", Alias: "thinking", Doc: "how hard the model thinks", Values: []string{"", "off", "minimal", "low", "medium", "high", "xhigh", "max"}},
 		},
+		skills:  func(home, _ string) string { return home + "/skills" },
 		files:   piFiles,
 		command: piCommand,
 		outcome: func() outcome { return &piOutcome{} }, steps: piSteps,

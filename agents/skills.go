@@ -80,9 +80,9 @@ func (a *installed) bringSkills(ctx context.Context, w *Workplace) error {
 		sources = append(sources, skillsStage)
 	}
 	for _, from := range sources {
-		const script = `case $2 in "~/"*) to=$HOME/${2#??} ;; *) to=$2 ;; esac; mkdir -p "$to" && cp -R "$1"/. "$to"/`
+		const script = `case $2 in "~/"*) to=$HOME/${2#??} ;; /tmp/*) umask 077; to=$2 ;; *) to=$2 ;; esac; mkdir -p "$to" && cp -R "$1"/. "$to"/`
 		status, err := w.Sandbox.Exec(ctx, providers.Command{
-			Args: []string{"sh", "-c", script, "sh", from, a.facts.skills(w.LogsDir)}, User: w.User,
+			Args: []string{"sh", "-c", script, "sh", from, a.facts.skills(a.home(), w.LogsDir)}, User: w.User,
 		})
 		if err != nil {
 			return err

@@ -94,8 +94,8 @@ func TestAgentsAreToldOfToolServers(t *testing.T) {
 		t.Errorf("the job's server does not count: %+v", all)
 	}
 	told := 0
-	for _, f := range []facts{claudeCode(), codex(), miniSWE()} {
-		j := job{Instruction: "do it", Base: "http://127.0.0.1:7/up", Dialect: f.dialects[0], Token: "hgt", Model: "m", LogsDir: "/logs/agent", Home: "/home", Options: map[string]string{}}
+	for _, f := range []facts{aider(), claudeCode(), codex(), gemini(), miniSWE(), omp(), opencode(), pi(), qwen()} {
+		j := job{Instruction: "do it", Base: "http://127.0.0.1:7/up", Route: "http://127.0.0.1:7/up", Dialect: f.dialects[0], Token: "hgt", Model: "m", LogsDir: "/logs/agent", Home: "/home", Options: map[string]string{}}
 		text := func(tools []settings.Tool) (args, whole string) {
 			j.Tools = tools
 			args = strings.Join(f.command(j).Args, " ")
@@ -118,7 +118,7 @@ func TestAgentsAreToldOfToolServers(t *testing.T) {
 			t.Errorf("%s: servers that are none: %s", f.name, none)
 		}
 	}
-	if told < 3 {
+	if told < 7 {
 		t.Errorf("%d agents were told", told)
 	}
 }

@@ -38,7 +38,7 @@ func Codex(all []Provider, k Key, model string) (string, error) {
 
 // OpenCode is ~/.config/opencode/opencode.json. model, and the one for titles, are
 // left to the user where model is "".
-func OpenCode(all []Provider, k Key, model string) (string, error) {
+func OpenCode(all []Provider, k Key, model string, tools ...Tool) (string, error) {
 	if err := check(all); err != nil {
 		return "", err
 	}
@@ -68,6 +68,9 @@ func OpenCode(all []Provider, k Key, model string) (string, error) {
 	if model != "" {
 		doc["model"], doc["small_model"] = model, model
 	}
+	if len(tools) > 0 {
+		doc["mcp"] = openCodeTools(tools)
+	}
 	return text(doc)
 }
 
@@ -79,18 +82,18 @@ func openCodeModel(m Model) object {
 }
 
 // Gemini is ~/.gemini/settings.json. Base URL and token are variables: see Variables.
-func Gemini(model string) (string, error) {
-	return quietly("gemini-api-key", model)
+func Gemini(model string, tools ...Tool) (string, error) {
+	return quietly("gemini-api-key", model, tools)
 }
 
 // Qwen is ~/.qwen/settings.json. Base URL and token are variables: see Variables.
-func Qwen(model string) (string, error) {
-	return quietly("openai", model)
+func Qwen(model string, tools ...Tool) (string, error) {
+	return quietly("openai", model, tools)
 }
 
 // quietly are the settings that gemini-cli and its descendant share: without the kind
 // of authentication they do not start.
-func quietly(auth, model string) (string, error) {
+func quietly(auth, model string, tools []Tool) (string, error) {
 	doc := object{
 		"security": object{"auth": object{"selectedType": auth}},
 		"privacy":  object{"usageStatisticsEnabled": false},
@@ -98,6 +101,9 @@ func quietly(auth, model string) (string, error) {
 	}
 	if model != "" {
 		doc["model"] = object{"name": model}
+	}
+	if len(tools) > 0 {
+		doc["mcpServers"] = geminiTools(tools)
 	}
 	return text(doc)
 }

@@ -26,7 +26,7 @@ type toolDialect struct {
 	joined  bool              // program and arguments are one list
 }
 
-// ClaudeTools is a file for claude's --mcp-config.
+// ClaudeTools is a file for claude's --mcp-config, and mcp.json of omp.
 func ClaudeTools(all []Tool) string {
 	d := toolDialect{
 		kind:    map[string]string{"stdio": "stdio", "sse": "sse", "streamable-http": "http"},
@@ -39,14 +39,14 @@ func ClaudeTools(all []Tool) string {
 	return doc
 }
 
-// GeminiTools is the key mcpServers of the settings of gemini-cli and qwen-code.
-func GeminiTools(all []Tool) map[string]any {
+// geminiTools is the key mcpServers of the settings of gemini-cli and qwen-code.
+func geminiTools(all []Tool) object {
 	d := toolDialect{address: map[string]string{"sse": "url", "streamable-http": "httpUrl"}}
 	return d.all(all)
 }
 
-// OpenCodeTools is the key mcp of opencode.json.
-func OpenCodeTools(all []Tool) map[string]any {
+// openCodeTools is the key mcp of opencode.json.
+func openCodeTools(all []Tool) object {
 	d := toolDialect{
 		kind:    map[string]string{"stdio": "local", "sse": "remote", "streamable-http": "remote"},
 		address: map[string]string{"sse": "url", "streamable-http": "url"}, joined: true,

@@ -24,11 +24,11 @@ func TestToolsOfEachAgent(t *testing.T) {
 		"files":{"type":"stdio","command":"/opt/x y","args":["-a","it's \"b\""]},
 		"old.one":{"type":"sse","url":"http://h/sse","headers":{"X-Key":"secret"}},
 		"new":{"type":"http","url":"http://h/mcp"}}}`)
-	want(t, GeminiTools(three()), `{
+	want(t, geminiTools(three()), `{
 		"files":{"command":"/opt/x y","args":["-a","it's \"b\""]},
 		"old.one":{"url":"http://h/sse","headers":{"X-Key":"secret"}},
 		"new":{"httpUrl":"http://h/mcp"}}`)
-	want(t, OpenCodeTools(three()), `{
+	want(t, openCodeTools(three()), `{
 		"files":{"type":"local","command":["/opt/x y","-a","it's \"b\""]},
 		"old.one":{"type":"remote","url":"http://h/sse","headers":{"X-Key":"secret"}},
 		"new":{"type":"remote","url":"http://h/mcp"}}`)

@@ -50,7 +50,10 @@ func SettingsFormats() []SettingsFormat {
 			text: func(all []settings.Provider, k settings.Key, _ string) (string, error) { return settings.Pi(all, k) }},
 		{Name: "models.yml", Agent: "omp", Place: "~/.omp/agent/models.yml", dialects: every,
 			text: func(all []settings.Provider, k settings.Key, _ string) (string, error) { return settings.Omp(all, k) }},
-		{Name: "opencode", Agent: "opencode", Place: "~/.config/opencode/opencode.json", dialects: every, qualified: true, text: settings.OpenCode},
+		{Name: "opencode", Agent: "opencode", Place: "~/.config/opencode/opencode.json", dialects: every, qualified: true,
+			text: func(all []settings.Provider, k settings.Key, model string) (string, error) {
+				return settings.OpenCode(all, k, model)
+			}},
 		{Name: "qwen", Agent: "Qwen Code", Place: "~/.qwen/settings.json", dialects: []string{"openai", "openrouter"}, one: true, beside: true,
 			text: func(_ []settings.Provider, _ settings.Key, model string) (string, error) { return settings.Qwen(model) }},
 	}
