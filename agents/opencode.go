@@ -144,7 +144,7 @@ func opencodeSteps(r *atif.Run) func([]byte) {
 		r.SessionID = e.Session
 		switch e.Type {
 		case "step_start":
-			s = atif.Step{Source: atif.FromAgent, Timestamp: timeOf(e.Time)}
+			s = atif.Step{Timestamp: timeOf(e.Time)}
 			clear(results)
 		case "text":
 			s.Message = joined(s.Message, e.Part.Text)
@@ -155,7 +155,7 @@ func opencodeSteps(r *atif.Run) func([]byte) {
 			results[e.Part.Call] = joined(e.Part.State.Output, e.Part.State.Error)
 		case "step_finish":
 			in, read, out := e.used()
-			s.Metrics = &atif.Metrics{Prompt: &in, Cached: &read, Completion: &out}
+			s.Source, s.Metrics = atif.FromAgent, &atif.Metrics{Prompt: &in, Cached: &read, Completion: &out}
 			if e.Part.Cost > 0 {
 				s.Metrics.CostUSD = &e.Part.Cost
 			}
@@ -163,6 +163,7 @@ func opencodeSteps(r *atif.Run) func([]byte) {
 			for _, c := range s.ToolCalls {
 				r.Observe(c.ID, results[c.ID])
 			}
+			s = atif.Step{}
 		}
 	}
 }

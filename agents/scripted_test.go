@@ -2,12 +2,14 @@ package agents
 
 import (
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"testing"
 
 	"gopkg.in/yaml.v3"
 
+	"harborgate/agents/atif"
 	"harborgate/agents/packages"
 	"harborgate/trials"
 )
@@ -180,4 +182,32 @@ func TestAgentsThatSpeakEveryFormatAreFound(t *testing.T) {
 			t.Error(err)
 		}
 	}
+}
+
+// What an agent prints is the model's to write: whatever it is, it is read, and what
+// comes of it is a trajectory.
+func FuzzOutputOfNodeAgents(f *testing.F) {
+	for _, a := range nodeAgents() {
+		for _, of := range []string{"success", "401"} {
+			text, err := os.ReadFile("testdata/" + a.name + "-stdout-" + of + ".jsonl")
+			if err != nil {
+				f.Fatal(err)
+			}
+			f.Add(text)
+		}
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		for _, a := range nodeAgents() {
+			var run atif.Run
+			run.Add(atif.Step{Source: atif.User, Message: "do it"})
+			o, step := a.outcome(), a.steps(&run)
+			l := &lines{to: func(b []byte) { o.line(b); step(b) }}
+			_, _ = l.Write(text)
+			l.end()
+			o.result()
+			if err := run.Trajectory(atif.Agent{Name: a.name, Version: a.version}, atif.Metrics{}).Validate(); err != nil {
+				t.Errorf("%s: %v", a.name, err)
+			}
+		}
+	})
 }

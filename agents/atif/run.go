@@ -1,6 +1,10 @@
 package atif
 
-import "encoding/json"
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+)
 
 // Run collects the steps of a run as an agent's own records tell of them. The zero
 // value is ready.
@@ -10,14 +14,15 @@ type Run struct {
 	calls     map[string]int // step by call
 }
 
-// Add adds a step and numbers it.
+// Add adds a step and numbers it. A call that came without a name of its own gets one.
 func (r *Run) Add(s Step) {
 	s.ID = len(r.steps) + 1
-	for i, c := range s.ToolCalls {
-		s.ToolCalls[i].Arguments = object(c.Arguments)
-		if r.calls == nil {
-			r.calls = map[string]int{}
-		}
+	if r.calls == nil {
+		r.calls = map[string]int{}
+	}
+	for i := range s.ToolCalls {
+		c := &s.ToolCalls[i]
+		c.ID, c.Arguments = cmp.Or(c.ID, fmt.Sprintf("call-%d-%d", s.ID, i+1)), object(c.Arguments)
 		r.calls[c.ID] = s.ID
 	}
 	r.steps = append(r.steps, s)
