@@ -219,7 +219,7 @@ func (x *exchange) finish() {
 		x.grant.count(&x.rec)
 	}
 	if x.entered {
-		x.grant.leave()
+		defer x.grant.leave() // whoever revokes the grant finds the record
 	}
 	if x.p.opts.Metrics != nil {
 		x.p.opts.Metrics.Served(x.rec)

@@ -89,6 +89,20 @@ func (c *Client) Usage(ctx context.Context, by usage.By, f usage.Filter) (usage.
 	return call[usage.Report](ctx, c, http.MethodGet, "/v1/usage?"+q.Encode(), nil)
 }
 
+// Records writes to w a line of JSON, an authproxy.Record, for each request of a grant
+// that was made at since; it may have ended.
+func (c *Client) Records(ctx context.Context, id string, since time.Time, w io.Writer) error {
+	resp, err := c.send(ctx, http.MethodGet, "/v1/grants/"+url.PathEscape(id)+"/records?"+url.Values{"since": {since.Format(time.RFC3339Nano)}}.Encode(), nil)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if _, err := io.Copy(w, resp.Body); err != nil {
+		return c.brokeOff(err)
+	}
+	return nil
+}
+
 // Reload has the service read its configuration and keys again.
 func (c *Client) Reload(ctx context.Context) error {
 	_, err := call[struct{}](ctx, c, http.MethodPost, "/v1/reload", nil)
@@ -151,31 +165,51 @@ func nearest(listen []string) (network, address string, ok bool) {
 // largest bounds an answer: the status of some thousand grants.
 const largest = 64 << 20
 
-// call sends one request and reads its answer, if it has one.
-func call[T any](ctx context.Context, c *Client, method, path string, ask any) (answer T, err error) {
+// send sends one request and returns its answer, whose body is to be closed, unless it
+// is an error.
+func (c *Client) send(ctx context.Context, method, path string, ask any) (*http.Response, error) {
 	var body io.Reader
 	if ask != nil {
 		text, err := json.Marshal(ask)
 		if err != nil {
-			return answer, fmt.Errorf("auth proxy at %s: %w", c.socket, err)
+			return nil, fmt.Errorf("auth proxy at %s: %w", c.socket, err)
 		}
 		body = bytes.NewReader(text)
 	}
 	req, err := http.NewRequestWithContext(ctx, method, "http://auth"+path, body)
 	if err != nil {
-		return answer, fmt.Errorf("auth proxy at %s: %w", c.socket, err)
+		return nil, fmt.Errorf("auth proxy at %s: %w", c.socket, err)
 	}
 	resp, err := c.http.RoundTrip(req)
 	if err != nil {
-		return answer, c.unreachable(ctx, err)
+		return nil, c.unreachable(ctx, err)
+	}
+	if resp.StatusCode < http.StatusBadRequest {
+		return resp, nil
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(resp.Body, largest))
+	if err != nil {
+		return nil, c.brokeOff(err)
+	}
+	return nil, fmt.Errorf("auth proxy at %s: %w", c.socket, refused(resp.StatusCode, text))
+}
+
+func (c *Client) brokeOff(err error) error {
+	return fmt.Errorf("auth proxy at %s broke off: %w: see its log", c.socket, err)
+}
+
+// call sends one request and reads its answer, if it has one.
+func call[T any](ctx context.Context, c *Client, method, path string, ask any) (answer T, err error) {
+	resp, err := c.send(ctx, method, path, ask)
+	if err != nil {
+		return answer, err
 	}
 	defer resp.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(resp.Body, largest))
 	switch {
 	case err != nil:
-		return answer, fmt.Errorf("auth proxy at %s broke off: %w: see its log", c.socket, err)
-	case resp.StatusCode >= http.StatusBadRequest:
-		return answer, fmt.Errorf("auth proxy at %s: %w", c.socket, refused(resp.StatusCode, text))
+		return answer, c.brokeOff(err)
 	case resp.StatusCode == http.StatusNoContent:
 		return answer, nil
 	}

@@ -194,8 +194,24 @@ func (s *Service) adminServer() *http.Server {
 	mux.Handle("/", server.Handler)
 	mux.Handle("GET /metrics", s.meter.handler())
 	mux.HandleFunc("GET /v1/usage", s.usage)
+	mux.HandleFunc("GET /v1/grants/{id}/records", s.records)
 	server.Handler = mux
 	return server
+}
+
+// records answers with the lines of the audit log about a grant, which may have ended:
+// ?since=TIME, when it was made.
+func (s *Service) records(w http.ResponseWriter, r *http.Request) {
+	since, err := time.Parse(time.RFC3339Nano, r.URL.Query().Get("since"))
+	if err != nil {
+		http.Error(w, `{"error":"since: write a time, like 2006-01-02T15:04:05Z"}`, http.StatusBadRequest)
+		return
+	}
+	w.Header().Set("Content-Type", "application/jsonl")
+	if err := usage.Copy(w, filepath.Join(s.opts.StateDir, AuditFile), r.PathValue("id"), since); err != nil {
+		s.opts.Log.Error("records cannot be read", "error", err.Error())
+		panic(http.ErrAbortHandler) // what was sent must not look complete
+	}
 }
 
 // usage answers with a usage.Report: ?by=job&job=NAME&since=TIME.

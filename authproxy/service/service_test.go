@@ -377,6 +377,36 @@ func TestUsageOverTheSocket(t *testing.T) {
 	}
 }
 
+func TestRecordsOfAGrantThatHasEnded(t *testing.T) {
+	t.Parallel()
+	r := start(t)
+	since := time.Now()
+	mine, other := r.mint(), r.mint()
+	for _, token := range []string{mine, other, mine} {
+		if status, text := r.ask(token); status != http.StatusOK {
+			t.Fatalf("%d %s", status, text)
+		}
+	}
+	id := strings.Split(mine, "_")[1]
+	if _, err := r.Revoke(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	var got bytes.Buffer
+	if err := r.Records(t.Context(), id, since, &got); err != nil {
+		t.Fatal(err)
+	}
+	if text := got.String(); strings.Count(text, "\n") != 2 || strings.Count(text, `"grant":"`+id+`"`) != 2 {
+		t.Errorf("%s", text)
+	}
+	got.Reset()
+	if err := r.Records(t.Context(), id, since.Add(time.Hour), &got); err != nil || got.Len() != 0 {
+		t.Errorf("%v, a log from before is read: %s", err, got.String())
+	}
+	if err := r.Records(t.Context(), "no such", since, &got); err != nil || got.Len() != 0 {
+		t.Errorf("%v %s", err, got.String())
+	}
+}
+
 func lines(b []byte, prefix string) string {
 	var out []string
 	for l := range strings.Lines(string(b)) {

@@ -180,15 +180,7 @@ func Read(paths []string, by By, f Filter) (Report, error) {
 
 // each calls f for every record of a log, the oldest first.
 func each(path string, f func(authproxy.Record)) (damaged int, err error) {
-	aside := []string{path}
-	for i := 1; ; i++ {
-		older := fmt.Sprintf("%s.%d", path, i)
-		if _, err := os.Stat(older); err != nil {
-			break
-		}
-		aside = append(aside, older)
-	}
-	for _, p := range slices.Backward(aside) {
+	for _, p := range slices.Backward(aside(path)) {
 		n, err := scan(p, f)
 		if err != nil {
 			return damaged, fmt.Errorf("read audit log: %w", err)
@@ -197,6 +189,21 @@ func each(path string, f func(authproxy.Record)) (damaged int, err error) {
 	}
 	return damaged, nil
 }
+
+// aside are a log and those that were set aside, the newest first.
+func aside(path string) []string {
+	out := []string{path}
+	for i := 1; ; i++ {
+		older := fmt.Sprintf("%s.%d", path, i)
+		if _, err := os.Stat(older); err != nil {
+			return out
+		}
+		out = append(out, older)
+	}
+}
+
+// readBuffer is how much of a log is read at once.
+const readBuffer = 64 << 10
 
 func scan(path string, f func(authproxy.Record)) (damaged int, err error) {
 	file, err := os.Open(path)
@@ -207,8 +214,7 @@ func scan(path string, f func(authproxy.Record)) (damaged int, err error) {
 		return 0, err
 	}
 	defer file.Close()
-	const buffer = 64 << 10
-	r := bufio.NewReaderSize(file, buffer)
+	r := bufio.NewReaderSize(file, readBuffer)
 	for {
 		line, err := r.ReadBytes('\n')
 		if errors.Is(err, io.EOF) && len(line) == 0 {

@@ -195,7 +195,7 @@ func (a *App) newModels(ctx context.Context, set Settings, who user, log *slog.L
 	m := &models{set: set, job: jobAccount(who.name, who.id), log: log, own: newOwnEndpoints(), before: who.spent, owner: a.grantOwner(a.owner.ID)}
 	m.lookup = m.own.over(a.opt.Lookup)
 	if s, err := a.service(ctx, log); s != nil || err != nil {
-		m.join(ctx, s, err)
+		m.join(ctx, s, err, who.trialDir)
 		if m.err != nil || m.servesAll(who.agents) {
 			return m
 		}
@@ -237,8 +237,9 @@ func (u *upstream) add(ref string) {
 }
 
 // join makes models use a service of this host, if it answers.
-func (m *models) join(ctx context.Context, s *serviceProxy, err error) {
+func (m *models) join(ctx context.Context, s *serviceProxy, err error, trialDir func(string) string) {
 	if err == nil {
+		s.trialDir = trialDir
 		var status authproxy.Status
 		m.service = s.Socket()
 		status, err = s.Status(ctx)
@@ -261,7 +262,7 @@ func (a *App) service(ctx context.Context, log *slog.Logger) (*serviceProxy, err
 	if socket == "" {
 		return nil, nil //nolint:nilnil // there is none, and that is no error
 	}
-	return &serviceProxy{Client: client.New(socket), log: log, failed: map[string]error{}}, nil
+	return &serviceProxy{Client: client.New(socket), log: log, failed: map[string]error{}, minted: map[string]minted{}}, nil
 }
 
 // openModels opens the proxy at once where the plan wants models: what is wrong

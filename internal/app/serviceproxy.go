@@ -2,9 +2,12 @@ package app
 
 import (
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"net"
+	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -16,19 +19,52 @@ import (
 // connections of sandboxes are carried to it, each for the grant of its sandbox.
 type serviceProxy struct {
 	*client.Client
-	log *slog.Logger
+	log      *slog.Logger
+	trialDir func(trial string) string // of trials that grants are for
 
 	mu     sync.Mutex
-	failed map[string]error // by grant, of those whose latest connection did not get there
+	failed map[string]error  // by grant, of those whose latest connection did not get there
+	minted map[string]minted // by id, until they are revoked
+}
+
+// minted is whom a grant is for, and since when there is one.
+type minted struct {
+	trial string
+	since time.Time
 }
 
 func (s *serviceProxy) mint(ctx context.Context, g authproxy.GrantSpec) (token, id string, err error) {
+	since := time.Now()
 	m, err := s.Mint(ctx, g)
+	if err == nil {
+		s.mu.Lock()
+		s.minted[m.ID] = minted{g.Trial, since}
+		s.mu.Unlock()
+	}
 	return m.Token, m.ID, err
 }
 
 func (s *serviceProxy) revoke(ctx context.Context, id string) (authproxy.Totals, error) {
-	return s.Revoke(ctx, id)
+	t, err := s.Revoke(ctx, id)
+	s.mu.Lock()
+	m, ok := s.minted[id]
+	delete(s.minted, id)
+	s.mu.Unlock()
+	if err == nil && ok && t.Requests > 0 {
+		if err := s.copyRecords(ctx, id, m); err != nil {
+			s.log.Warn("the requests of a trial are in the audit of the auth proxy only", "trial", m.trial, "error", err)
+		}
+	}
+	return t, err
+}
+
+// copyRecords puts what the service's audit says of a grant beside its trial's result.
+func (s *serviceProxy) copyRecords(ctx context.Context, id string, m minted) error {
+	f, err := os.OpenFile(filepath.Join(s.trialDir(m.trial), requestsFile), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	return errors.Join(s.Records(ctx, id, m.since, f), f.Close())
 }
 
 // holder knows nothing: keys stay with the service.

@@ -2,10 +2,12 @@ package app
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -68,6 +70,32 @@ func TestJobUsesTheServiceOfTheHost(t *testing.T) {
 	}
 }
 
+// What the service has audited of a trial lies beside its result, as of a proxy of the
+// job's own.
+func TestRequestsAtTheServiceAreListedBesideTheTrial(t *testing.T) {
+	t.Parallel()
+	r := newModelRig(t, askLine+"\n"+askLine, "")
+	r.serve()
+	if _, _, err := r.run(); err != nil {
+		t.Fatal(err)
+	}
+	files, _ := filepath.Glob(filepath.Join(r.cfg.JobsDir, "*", "*", requestsFile))
+	if len(files) != 1 {
+		t.Fatalf("%v", files)
+	}
+	text, err := os.ReadFile(files[0])
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	if err != nil || len(lines) != 2 || strings.Contains(string(text), realKey) {
+		t.Fatalf("%v, %d lines", err, len(lines))
+	}
+	for _, line := range lines {
+		var rec authproxy.Record
+		if err := json.Unmarshal([]byte(line), &rec); err != nil || rec.End != authproxy.Complete || rec.Phase != string(trials.PhaseAgentExecution) {
+			t.Errorf("%v %+v", err, rec)
+		}
+	}
+}
+
 func TestJobBudgetHoldsAtTheService(t *testing.T) {
 	t.Parallel()
 	r := newModelRig(t, askLine+"\n"+askLine, "")
@@ -114,7 +142,8 @@ func TestAttack13TokensOfTrialsAtTheService(t *testing.T) {
 	r := newModelRig(t, askLine, "")
 	r.serve()
 	agent := &r.cfg.Agents[0]
-	m := r.app.newModels(t.Context(), Settings{}, user{name: "job", id: "id", agents: r.cfg.Agents}, slog.New(slog.DiscardHandler))
+	dir := t.TempDir()
+	m := r.app.newModels(t.Context(), Settings{}, user{name: "job", id: "id", agents: r.cfg.Agents, trialDir: func(string) string { return dir }}, slog.New(slog.DiscardHandler))
 	t.Cleanup(func() { _ = m.close() })
 	grant := func(trial string) *runner.Grant {
 		g, err := m.Grant(t.Context(), runner.Want{Trial: trial, Try: 1, Phase: trials.PhaseAgentExecution, Agent: agent, Until: time.Now().Add(time.Hour)})
@@ -191,7 +220,8 @@ func TestSweepRevokesTokensOfKilledProcesses(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	m := r.app.newModels(t.Context(), Settings{}, user{name: "job", id: "id", agents: r.cfg.Agents}, slog.New(slog.DiscardHandler))
+	dir := t.TempDir()
+	m := r.app.newModels(t.Context(), Settings{}, user{name: "job", id: "id", agents: r.cfg.Agents, trialDir: func(string) string { return dir }}, slog.New(slog.DiscardHandler))
 	t.Cleanup(func() { _ = m.close() })
 	g, err := m.Grant(t.Context(), runner.Want{Trial: "alive", Phase: trials.PhaseAgentExecution, Agent: &r.cfg.Agents[0], Until: time.Now().Add(time.Hour)})
 	if err != nil {
