@@ -100,7 +100,7 @@ type installed struct {
 
 // kind makes a row of the registry.
 func (f facts) kind() Kind {
-	options := append(slices.Clone(f.options), Option{Name: "version", Doc: "version to fetch instead of the pinned one, as the registry has it", Default: f.version})
+	options := append(slices.Clone(f.options), installOption, Option{Name: "version", Doc: "version to fetch instead of the pinned one, as the registry has it", Default: f.version})
 	return Kind{
 		Name: f.name, Doc: f.doc, Options: options, Thinks: true, Dialects: f.dialects,
 		Tools: f.tools, Skills: f.skills != nil, Searches: f.searches,
@@ -137,10 +137,20 @@ func (a *installed) Info() trials.AgentInfo {
 }
 
 // Bundle implements Bundled.
-func (a *installed) Bundle(arch string) ([]Part, error) { return a.facts.bundle(arch, a.kw["version"]) }
+func (a *installed) Bundle(arch string) ([]Part, error) {
+	if a.kw["install"] == inside {
+		return nil, nil
+	}
+	return a.facts.bundle(arch, a.kw["version"])
+}
 
 // Setup implements Agent: all but a directory and skills is there.
 func (a *installed) Setup(ctx context.Context, w *Workplace) error {
+	if a.kw["install"] == inside {
+		if err := a.install(ctx, w); err != nil {
+			return err
+		}
+	}
 	if err := a.bringSkills(ctx, w); err != nil || a.facts.dir == "" {
 		return err
 	}

@@ -35,6 +35,8 @@ type Source interface {
 	// Fetch fills the directory dest, which it makes. What is on its way goes into
 	// the directory work. It runs nothing of what it fetches.
 	Fetch(ctx context.Context, work, dest string) error
+	// Inside is how the same comes into a sandbox without this host.
+	Inside() Recipe
 }
 
 // Cache keeps packages. Safe for concurrent use, by several processes too.
