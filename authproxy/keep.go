@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"harborgate/authproxy/internal/ledger"
@@ -34,6 +35,22 @@ func (p *Proxy) restore() error {
 		return errors.Join(fmt.Errorf("auth proxy: %w", err), l.Close())
 	}
 	return nil
+}
+
+// SpentByJobs returns what jobs have spent by a proxy with that state directory, by
+// their names, open requests in full. It may be of another process.
+func SpentByJobs(stateDir string) (map[string]NanoUSD, error) {
+	all, err := ledger.AllSpent(filepath.Join(stateDir, ledgerFile))
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]NanoUSD{}
+	for account, sum := range all {
+		if job, ok := strings.CutPrefix(account, "job/"); ok {
+			out[job] = sum.Money
+		}
+	}
+	return out, nil
 }
 
 // saveGrants writes the grants in force. After Close, the file is another process's.

@@ -12,6 +12,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -68,7 +69,7 @@ type Row struct {
 	Refused  int64              `json:"refused"` // by the proxy
 	Failed   int64              `json:"failed"`  // by the upstream
 	Usage    authproxy.Usage    `json:"usage"`
-	Cost     *authproxy.NanoUSD `json:"cost_usd"` // of what has a price; null when nothing has
+	Cost     *authproxy.NanoUSD `json:"cost_usd"` // of what has a price; null when nothing has that was used
 	Unpriced int64              `json:"unpriced"` // requests that used something without one
 	Guessed  int64              `json:"guessed"`  // requests whose usage is an estimate
 }
@@ -101,6 +102,9 @@ type Report struct {
 	Total Row   `json:"total"`
 	// Damaged lines are left out: as a rule the last one of a process that was killed.
 	Damaged int `json:"damaged_lines,omitempty"`
+	// Unrecorded is what the ledgers beside the logs have and no record has: requests
+	// that a kill cut off, and those that are open. It is not known of a part of time.
+	Unrecorded authproxy.NanoUSD `json:"unrecorded_usd,omitempty"`
 }
 
 // Plus adds another report of the same groups.
@@ -109,7 +113,7 @@ func (r Report) Plus(o Report) Report {
 	for _, row := range slices.Concat(r.Rows, o.Rows) {
 		rows[row.Key] = sum(rows[row.Key], row)
 	}
-	out := Report{By: r.By, Rows: []Row{}, Total: sum(r.Total, o.Total), Damaged: r.Damaged + o.Damaged}
+	out := Report{By: r.By, Rows: []Row{}, Total: sum(r.Total, o.Total), Damaged: r.Damaged + o.Damaged, Unrecorded: r.Unrecorded + o.Unrecorded}
 	for _, k := range slices.Sorted(maps.Keys(rows)) {
 		out.Rows = append(out.Rows, rows[k])
 	}
@@ -143,8 +147,8 @@ func plus(a, b authproxy.Usage) authproxy.Usage {
 	}
 }
 
-// Read adds up the logs at paths, each with those that were set aside. Paths that do
-// not exist hold nothing.
+// Read adds up the logs at paths, each with those that were set aside, and holds them
+// against the ledgers beside them. Paths that do not exist hold nothing.
 func Read(paths []string, by By, f Filter) (Report, error) {
 	key := keys()[by]
 	if key == nil {
@@ -153,6 +157,7 @@ func Read(paths []string, by By, f Filter) (Report, error) {
 	rows := map[string]*Row{}
 	out := Report{By: by, Rows: []Row{}, Total: Row{Key: "total"}}
 	for _, path := range paths {
+		jobs := map[string]authproxy.NanoUSD{}
 		damaged, err := each(path, func(r authproxy.Record) {
 			if !f.has(r) {
 				return
@@ -166,16 +171,48 @@ func Read(paths []string, by By, f Filter) (Report, error) {
 			}
 			rows[k].add(r)
 			out.Total.add(r)
+			if r.Cost != nil {
+				jobs[r.Job] += *r.Cost
+			}
 		})
 		if err != nil {
 			return Report{}, err
 		}
 		out.Damaged += damaged
+		more, err := unrecorded(filepath.Dir(path), jobs, f)
+		if err != nil {
+			return Report{}, err
+		}
+		out.Unrecorded += more
 	}
 	for _, k := range slices.Sorted(maps.Keys(rows)) {
-		out.Rows = append(out.Rows, *rows[k])
+		out.Rows = append(out.Rows, rows[k].closed())
 	}
+	out.Total = out.Total.closed()
 	return out, nil
+}
+
+// closed is the row when all is added: what used nothing without a price cost nothing.
+func (r Row) closed() Row {
+	if r.Cost == nil && r.Unpriced == 0 {
+		r.Cost = new(authproxy.NanoUSD(0))
+	}
+	return r
+}
+
+// unrecorded is what a ledger has of jobs beyond what was recorded of them. It forgets
+// jobs earlier than logs do.
+func unrecorded(stateDir string, recorded map[string]authproxy.NanoUSD, f Filter) (more authproxy.NanoUSD, err error) {
+	if !f.Since.IsZero() {
+		return 0, nil
+	}
+	spent, err := authproxy.SpentByJobs(stateDir)
+	for job, usd := range spent {
+		if f.has(authproxy.Record{Job: job}) {
+			more += max(0, usd-recorded[job])
+		}
+	}
+	return more, err
 }
 
 // each calls f for every record of a log, the oldest first.

@@ -212,3 +212,34 @@ func TestRequestsWithoutATokenAreARow(t *testing.T) {
 		}
 	}
 }
+
+// A kill leaves in the ledger what it took from the log.
+func TestUsageSaysWhatAKillCutOff(t *testing.T) {
+	t.Parallel()
+	path := logs(t)
+	ledger := `{"a":"job/b-2","n":{"usd":"0.005"},"t":1}` + "\n" + `{"a":"job/a-1","n":{"usd":"0.001"},"t":1}` + "\n" +
+		`{"r":1,"as":["job/b-2","trial/b-2/t1"],"n":{"usd":"0.002"}}` + "\n"
+	if err := os.WriteFile(filepath.Join(filepath.Dir(path), "ledger.jsonl"), []byte(ledger), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		f    Filter
+		want authproxy.NanoUSD
+	}{{Filter{}, 5_000_000}, {Filter{Job: "b"}, 5_000_000}, {Filter{Job: "a"}, 0}, {Filter{Since: day()}, 0}} {
+		r, err := Read([]string{path}, ByJob, c.f)
+		if err != nil || r.Unrecorded != c.want || r.Plus(r).Unrecorded != 2*c.want {
+			t.Errorf("%+v: %s, %v", c.f, r.Unrecorded, err)
+		}
+	}
+}
+
+func TestUsageOfRequestsThatWereOnlyRefusedCostNothing(t *testing.T) {
+	t.Parallel()
+	path := write(t, record("a", "t", "m", day(), func(r *authproxy.Record) {
+		r.Refused, r.Status, r.Usage, r.Cost = authproxy.KeyRefused, 401, authproxy.Usage{}, nil
+	}))
+	r, err := Read([]string{path}, ByJob, Filter{})
+	if err != nil || r.Rows[0].Cost == nil || *r.Rows[0].Cost != 0 || r.Total.Cost == nil {
+		t.Errorf("%+v %v", r, err)
+	}
+}

@@ -63,6 +63,9 @@ func printUsage(e *env, r usage.Report) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
+	if r.Unrecorded > 0 {
+		fmt.Fprintf(e.err, "harbor: and %s USD, as budgets count it, for requests that a kill cut off or that are open: they have no record\n", r.Unrecorded)
+	}
 	if r.Damaged > 0 {
 		fmt.Fprintf(e.err, "harbor: warning: %s left out: as a rule the last one of a process that was killed\n", plural(r.Damaged, "damaged line"))
 	}

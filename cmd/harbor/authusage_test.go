@@ -23,3 +23,12 @@ func TestUsageWithoutAPriceIsADash(t *testing.T) {
 		t.Errorf("%s", out.String())
 	}
 }
+
+func TestUsageWithoutARecordIsSaid(t *testing.T) {
+	t.Parallel()
+	var out, errs bytes.Buffer
+	err := printUsage(&env{streams: streams{out: &out, err: &errs}}, usage.Report{By: usage.ByJob, Unrecorded: 5_000_000})
+	if err != nil || !strings.Contains(errs.String(), "and 0.005 USD") {
+		t.Errorf("%v %q", err, errs.String())
+	}
+}

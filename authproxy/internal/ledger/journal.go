@@ -125,6 +125,19 @@ func Spent(path, account string) (Sum, error) {
 	return l.Balance(account).Spent, nil
 }
 
+// AllSpent reads what all accounts have come to, as Spent does.
+func AllSpent(path string) (map[string]Sum, error) {
+	l, err := load(path)
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]Sum{}
+	for name, b := range l.Balances() {
+		out[name] = b.Spent
+	}
+	return out, nil
+}
+
 func (l *Ledger) replay(open map[uint64]entry, e entry) {
 	switch {
 	case e.Account != "":
