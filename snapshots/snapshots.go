@@ -314,6 +314,8 @@ func (s *Store) tryHold(key Key) (release func(), err error) {
 			return nil, err
 		}
 		s.holds[key] = h
+		now := time.Now() // of the last use; who prunes can do without
+		_ = os.Chtimes(s.path(key, ".use"), now, now)
 	}
 	h.count++
 	return sync.OnceFunc(func() { s.drop(key) }), nil

@@ -69,7 +69,7 @@ func newRoot(e *env) *cobra.Command {
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.AddCommand(
 		newRunCommand(e, "run"), newJobCommand(e), newTrialCommand(e), newTaskCommand(e), newViewCommand(e), newAttachCommand(e), newCompareCommand(e), newReportCommand(e), newLintCommand(e), newCleanupCommand(e),
-		newEnvCommand(e), newAgentCommand(e), newAuthCommand(e), newVersionCommand(e),
+		newEnvCommand(e), newSnapshotCommand(e), newAgentCommand(e), newAuthCommand(e), newVersionCommand(e),
 	)
 	nameArguments(root)
 	return addNotBuilt(root, "")

@@ -13,6 +13,29 @@ import (
 // RemoveImages removes images that harbor built at a provider and that no process
 // of this host uses; dry only lists them.
 func (a *App) RemoveImages(ctx context.Context, p providers.Provider, dry bool) ([]snapshots.Record, error) {
+	store, err := a.snapshotStore(p.Info().Name)
+	if err != nil {
+		return nil, err
+	}
+	all, listed := store.List()
+	gone, err := a.RemoveSnapshots(ctx, p, all, dry)
+	unknown, uerr := a.removeUnknown(ctx, p, store, all, dry)
+	return append(gone, unknown...), errors.Join(listed, err, uerr)
+}
+
+// Snapshots surveys the images that harbor built at a provider, what was used last
+// first. Those that it only pulled are the user's. It asks the provider for none.
+func (a *App) Snapshots(p providers.Provider) ([]snapshots.Kept, error) {
+	store, err := a.snapshotStore(p.Info().Name)
+	if err != nil {
+		return nil, err
+	}
+	return store.Survey()
+}
+
+// RemoveSnapshots removes images of records that harbor built and that no process
+// uses, and returns those; dry removes nothing.
+func (a *App) RemoveSnapshots(ctx context.Context, p providers.Provider, all []snapshots.Record, dry bool) ([]snapshots.Record, error) {
 	builder, ok := providers.As[providers.ImageBuilder](p)
 	if !ok {
 		return nil, nil
@@ -21,9 +44,8 @@ func (a *App) RemoveImages(ctx context.Context, p providers.Provider, dry bool) 
 	if err != nil {
 		return nil, err
 	}
-	all, err := store.List()
 	var gone []snapshots.Record
-	errs := []error{err}
+	var errs []error
 	for _, rec := range all {
 		img, err := builder.InspectImage(ctx, rec.ID)
 		if err == nil && !runner.BuiltHere(img, rec.Key) {
@@ -42,8 +64,7 @@ func (a *App) RemoveImages(ctx context.Context, p providers.Provider, dry bool) 
 			gone = append(gone, rec)
 		}
 	}
-	unknown, err := a.removeUnknown(ctx, p, store, all, dry)
-	return append(gone, unknown...), errors.Join(append(errs, err)...)
+	return gone, errors.Join(errs...)
 }
 
 // removeUnknown removes images that this host built and has no record of: their

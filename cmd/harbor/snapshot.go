@@ -1,0 +1,155 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"harborgate/internal/app"
+	"harborgate/providers"
+	"harborgate/snapshots"
+)
+
+func newSnapshotCommand(e *env) *cobra.Command {
+	c := group("snapshot", "List and remove images that harbor made of tasks' environments", "snapshots")
+	var provider string
+	c.PersistentFlags().StringVarP(&provider, "env", "e", "docker", "provider that has the images")
+	on := func(f func(c *cobra.Command, s *shelf) error) func(*cobra.Command, []string) error {
+		return func(c *cobra.Command, _ []string) error {
+			return withApp(e, func(e *env, a *app.App) error { return withShelf(c, e, a, provider, f) })
+		}
+	}
+	c.AddCommand(
+		jsonFlag(e, &cobra.Command{
+			Use: "list", Short: "List images, what was used last first", Args: cobra.NoArgs,
+			RunE: on(func(_ *cobra.Command, s *shelf) error { return s.list() }),
+		}),
+		newSnapshotPruneCommand(e, on), newSnapshotRmCommand(e, &provider))
+	return c
+}
+
+func newSnapshotPruneCommand(e *env, on func(func(*cobra.Command, *shelf) error) func(*cobra.Command, []string) error) *cobra.Command {
+	var dry bool
+	var unused time.Duration
+	var keep int64
+	c := jsonFlag(e, &cobra.Command{
+		Use: "prune", Short: "Remove images that nobody uses and that are too old or too much", Args: cobra.NoArgs,
+		Long: `Remove images that no harbor process uses: those that were not used for longer
+than --unused, and, of what is more than --keep-mb, those that were used least
+lately. Nothing is removed that harbor did not build.`,
+		Example: "  harbor snapshot prune --unused 168h --keep-mb 20000 --dry-run",
+		RunE: on(func(c *cobra.Command, s *shelf) error {
+			if unused <= 0 && keep <= 0 {
+				return usageError{errors.New("say what may stay: --unused, --keep-mb, or both")}
+			}
+			p := snapshots.Policy{Unused: unused, Bytes: keep << 20}
+			return s.remove(c, p.Surplus(s.kept, time.Now()), dry)
+		}),
+	})
+	c.Flags().BoolVar(&dry, "dry-run", false, "only show what would be removed")
+	c.Flags().DurationVar(&unused, "unused", 0, "how long an image may stay that is not used, like 168h")
+	c.Flags().Int64Var(&keep, "keep-mb", 0, "MiB that images may have together, each counted with all of its layers")
+	return c
+}
+
+func newSnapshotRmCommand(e *env, provider *string) *cobra.Command {
+	var dry bool
+	c := jsonFlag(e, &cobra.Command{
+		Use: "rm KEY…", Short: "Remove images by the beginnings of their keys", Args: cobra.MinimumNArgs(1),
+		RunE: func(c *cobra.Command, keys []string) error {
+			return withApp(e, func(e *env, a *app.App) error {
+				return withShelf(c, e, a, *provider, func(c *cobra.Command, s *shelf) error {
+					chosen, err := s.choose(keys)
+					if err != nil {
+						return err
+					}
+					return s.remove(c, chosen, dry)
+				})
+			})
+		},
+	})
+	c.Flags().BoolVar(&dry, "dry-run", false, "only show what would be removed")
+	return c
+}
+
+// shelf is what a provider keeps.
+type shelf struct {
+	e    *env
+	app  *app.App
+	p    providers.Provider
+	kept []snapshots.Kept
+}
+
+func withShelf(c *cobra.Command, e *env, a *app.App, provider string, f func(*cobra.Command, *shelf) error) error {
+	p, err := a.Provider(provider)
+	if err != nil {
+		return codedError{exitNothing, err}
+	}
+	kept, err := a.Snapshots(p)
+	if err != nil {
+		return err
+	}
+	return f(c, &shelf{e, a, p, kept})
+}
+
+func (s *shelf) list() error {
+	if s.e.json {
+		return printJSON(s.e, s.kept)
+	}
+	w := tabwriter.NewWriter(s.e.out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "KEY\tMIB\tMADE\tUSED\tOF")
+	for _, k := range s.kept {
+		used := k.Used.Local().Format(time.DateTime)
+		if k.InUse {
+			used = "now"
+		}
+		fmt.Fprintf(w, "%.12s\t%d\t%s\t%s\t%s\n", k.Key, k.Bytes>>20, k.Made.Local().Format(time.DateTime), used, oneLine(k.Title))
+	}
+	return w.Flush()
+}
+
+// choose finds images by the beginnings of their keys, each of which must mean one.
+func (s *shelf) choose(keys []string) ([]snapshots.Kept, error) {
+	var out []snapshots.Kept
+	for _, key := range keys {
+		var found []snapshots.Kept
+		for _, k := range s.kept {
+			if strings.HasPrefix(string(k.Key), key) {
+				found = append(found, k)
+			}
+		}
+		switch {
+		case len(found) == 0:
+			return nil, codedError{exitNothing, fmt.Errorf("no image has a key that begins with %q: see `harbor snapshot list`", key)}
+		case len(found) > 1:
+			return nil, codedError{exitNothing, fmt.Errorf("%d images have keys that begin with %q: write more of it", len(found), key)}
+		case found[0].InUse:
+			return nil, codedError{exitNothing, fmt.Errorf("image %.12s, of %s, is in use by a trial: remove it when that has ended", found[0].Key, oneLine(found[0].Title))}
+		}
+		out = append(out, found...)
+	}
+	return out, nil
+}
+
+// remove removes what it may, and names what stays.
+func (s *shelf) remove(c *cobra.Command, chosen []snapshots.Kept, dry bool) error {
+	records := make([]snapshots.Record, len(chosen))
+	for i, k := range chosen {
+		records[i] = k.Record
+	}
+	gone, err := s.app.RemoveSnapshots(c.Context(), s.p, records, dry)
+	out := []cleaned{}
+	var bytes int64
+	for _, rec := range gone {
+		bytes += rec.Bytes
+		out = append(out, cleaned{s.p.Info().Name, "image", string(rec.Key), oneLine(rec.Title), fmt.Sprintf("%d MiB", rec.Bytes>>20)})
+	}
+	if rest := len(chosen) - len(gone); rest > 0 && err == nil && !s.e.json {
+		fmt.Fprintf(s.e.out, "%s left: in use since, or pulled and not built here\n", plural(rest, "image"))
+	}
+	return errors.Join(report(s.e, out, dry), failedCleanup([]error{err}))
+}

@@ -1,0 +1,69 @@
+package snapshots
+
+import (
+	"os"
+	"slices"
+	"time"
+
+	"github.com/gofrs/flock"
+)
+
+// Kept is an image of the store, with how it is used.
+type Kept struct {
+	Record
+	Used  time.Time `json:"used"` // last, by any process; when it was made, if never
+	InUse bool      `json:"in_use"`
+}
+
+// Survey returns what the store keeps, what was used last first.
+func (s *Store) Survey() ([]Kept, error) {
+	all, err := s.List()
+	if err != nil {
+		return nil, err
+	}
+	out := make([]Kept, 0, len(all))
+	for _, rec := range all {
+		k := Kept{Record: rec, Used: rec.Made}
+		if fi, err := os.Stat(s.path(rec.Key, ".use")); err == nil && fi.ModTime().After(k.Used) {
+			k.Used = fi.ModTime().UTC()
+		}
+		if k.InUse, err = s.inUse(rec.Key); err != nil {
+			return nil, err
+		}
+		out = append(out, k)
+	}
+	slices.SortFunc(out, func(a, b Kept) int { return b.Used.Compare(a.Used) })
+	return out, nil
+}
+
+func (s *Store) inUse(key Key) (bool, error) {
+	l := flock.New(s.path(key, ".use"))
+	free, err := l.TryLock()
+	if free {
+		err = l.Unlock()
+	}
+	return !free, err
+}
+
+// Policy is what a store may keep. Zero fields are no bound.
+type Policy struct {
+	Unused time.Duration // since the last use
+	Bytes  int64         // of all images together, each with all of its layers
+}
+
+// Surplus returns what a policy does not let stay, of a survey: what was unused for
+// too long, and what was used least lately of what is too much. Nothing that is in use.
+func (p Policy) Surplus(all []Kept, now time.Time) []Kept {
+	var out []Kept
+	var sum int64
+	for _, k := range all { // used last comes first
+		old := p.Unused > 0 && now.Sub(k.Used) > p.Unused
+		large := p.Bytes > 0 && sum+k.Bytes > p.Bytes
+		if !k.InUse && (old || large) {
+			out = append(out, k)
+			continue
+		}
+		sum += k.Bytes
+	}
+	return out
+}
