@@ -58,13 +58,23 @@ type installation struct {
 	env     map[string]string // registries and how to reach them; for nothing else
 	out     io.Writer
 	last    *tail // of the output
+	hide    *redact.Redactor
 }
 
 // install gets the agent's packages into the sandbox to where they are mounted otherwise.
-func (a *installed) install(ctx context.Context, w *Workplace) (err error) {
+func (a *installed) install(ctx context.Context, w *Workplace) error {
 	if n := w.Task.Config.Environment.Network.Mode; n == tasks.NetworkNone {
 		return a.noInstall("the task allows no network")
 	}
+	host, err := hostRegistries(append(packages.ClientSettings(ctx), os.Environ()...), os.ReadFile)
+	if err != nil {
+		return fmt.Errorf("install agent %s: %w", a.facts.name, err)
+	}
+	return a.installFrom(ctx, w, host)
+}
+
+// installFrom installs from registries of the host.
+func (a *installed) installFrom(ctx context.Context, w *Workplace, host registries) (err error) {
 	parts, err := a.facts.bundle(runtime.GOARCH, a.kw["version"])
 	if err != nil {
 		return err
@@ -73,13 +83,9 @@ func (a *installed) install(ctx context.Context, w *Workplace) (err error) {
 	if err != nil {
 		return fmt.Errorf("open log of the installation: %w", err)
 	}
-	host, err := hostRegistries(os.Environ(), os.ReadFile)
-	if err != nil {
-		return fmt.Errorf("install agent %s: %w", a.facts.name, err)
-	}
-	out := redact.New(host.secrets()...).Writer(log)
+	in := installation{agent: a.facts.name, sandbox: w.Sandbox, env: host.env, last: &tail{}, hide: redact.New(host.secrets()...)}
+	out := in.hide.Writer(log)
 	defer func() { err = errors.Join(err, out.Close()) }()
-	in := installation{agent: a.facts.name, sandbox: w.Sandbox, env: host.env, last: &tail{}}
 	in.out = io.MultiWriter(out, in.last)
 	return in.run(ctx, parts, host.certificates)
 }
@@ -136,7 +142,7 @@ func (in installation) step(ctx context.Context, what, script, input string, arg
 	if !status.OK() {
 		return trials.NewFailure(trials.PhaseAgentSetup, trials.CauseExit, "", fmt.Sprintf(
 			"agent %s could not be installed in the sandbox: %s ended with %s: %s; its output is in agent/%s",
-			in.agent, what, status, explained(in.last.text()), installLog))
+			in.agent, what, status, explained(string(in.hide.Bytes(in.last.b))), installLog))
 	}
 	return nil
 }
@@ -181,5 +187,3 @@ func (t *tail) Write(p []byte) (int, error) {
 	}
 	return len(p), nil
 }
-
-func (t *tail) text() string { return string(t.b) }

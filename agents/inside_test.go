@@ -49,13 +49,16 @@ func insideAgent(t *testing.T, name string) *installed {
 }
 
 func TestInstalledInside(t *testing.T) {
-	t.Setenv("PIP_INDEX_URL", "https://user:s3cretpassword@mirror.example/simple")
-	t.Setenv("OPENAI_API_KEY", "sk-key")
+	t.Parallel()
+	host, err := hostRegistries([]string{"PIP_INDEX_URL=https://user:s3cretpassword@mirror.example/simple", "OPENAI_API_KEY=sk-key"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
 	a, box := insideAgent(t, "mini-swe-agent"), &recorder{}
 	if parts, err := a.Bundle("amd64"); err != nil || parts != nil {
 		t.Errorf("from the host: %v %v", parts, err)
 	}
-	if err := a.Setup(t.Context(), &Workplace{Sandbox: box, Task: &tasks.Task{}, Log: &memory{}}); err != nil {
+	if err := a.installFrom(t.Context(), &Workplace{Sandbox: box, Log: &memory{}}, host); err != nil {
 		t.Fatal(err)
 	}
 	var filled []string
@@ -69,6 +72,20 @@ func TestInstalledInside(t *testing.T) {
 	}
 	if strings.Join(filled, " ") != bundleDir+" "+runtimeDir {
 		t.Errorf("filled %v", filled)
+	}
+	box = &recorder{fails: "npm pack", says: "cannot open https://user:s3cretpassword@mirror.example/simple\n"}
+	log := &memory{}
+	err = insideAgent(t, "codex").installFrom(t.Context(), &Workplace{Sandbox: box, Log: log}, host)
+	if err == nil || strings.Contains(err.Error()+log.String(), "s3cretpassword") || !strings.Contains(err.Error(), "cannot open https://") {
+		t.Errorf("%v; log %q", err, log)
+	}
+}
+
+func TestInstallationsLeaveNothing(t *testing.T) {
+	t.Parallel()
+	box := &recorder{}
+	if err := insideAgent(t, "codex").installFrom(t.Context(), &Workplace{Sandbox: box, Log: &memory{}}, registries{}); err != nil {
+		t.Fatal(err)
 	}
 	if last := box.ran[len(box.ran)-1]; last.Args[2] != `rm -rf "$1"` {
 		t.Errorf("ends with %s", last.Args)
@@ -86,7 +103,7 @@ func TestInstallationsThatFailSayWhy(t *testing.T) {
 	} {
 		a, log := insideAgent(t, "codex"), &memory{}
 		box := &recorder{fails: "npm pack", says: says}
-		err := a.Setup(t.Context(), &Workplace{Sandbox: box, Task: &tasks.Task{}, Log: log})
+		err := a.installFrom(t.Context(), &Workplace{Sandbox: box, Log: log}, registries{})
 		f, ok := errors.AsType[*trials.Failure](err)
 		if !ok || f.Cause != trials.CauseExit || !strings.Contains(f.Error(), want) || !strings.Contains(f.Error(), "agent/install.txt") {
 			t.Errorf("%q: %v", says, err)

@@ -23,7 +23,7 @@ var passed = []string{
 // certified are variables that name files of certificates, as many clients as there are.
 var certified = []string{"SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS", "npm_config_cafile", "PIP_CERT", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"}
 
-// hostRegistries reads them from the host's variables.
+// hostRegistries reads them from variables, of which the last counts.
 func hostRegistries(environ []string, read func(string) ([]byte, error)) (registries, error) {
 	r := registries{env: map[string]string{}}
 	seen := map[string]bool{}
