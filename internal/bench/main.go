@@ -64,6 +64,7 @@ var benches = []bench{
 	{"teardown", benchTeardown},
 	{"sweep", benchSweep},
 	{"queue", benchQueue},
+	{"shared", benchShared},
 	{"large-job", benchLargeJob},
 	{"view", benchView},
 }
