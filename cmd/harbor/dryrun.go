@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -24,15 +25,16 @@ type dryTrial struct {
 
 // dryResult is what --dry-run --json prints.
 type dryResult struct {
-	OK      bool       `json:"ok"`
-	Trials  []dryTrial `json:"trials"`
-	Invalid []string   `json:"invalid_tasks"` // left out
-	Diff    []app.Diff `json:"diff,omitempty"`
+	OK      bool             `json:"ok"`
+	Trials  []dryTrial       `json:"trials"`
+	Models  []app.ModelRoute `json:"models,omitempty"`
+	Invalid []string         `json:"invalid_tasks"` // left out
+	Diff    []app.Diff       `json:"diff,omitempty"`
 }
 
 // dryRun prints what would run. It has looked at everything and made nothing.
-func (o *runOptions) dryRun(plan *app.Plan, p providers.Info) error {
-	out := dryResult{Trials: []dryTrial{}, Invalid: []string{}, Diff: plan.Diff}
+func (o *runOptions) dryRun(plan *app.Plan, p providers.Info, routes []app.ModelRoute) error {
+	out := dryResult{Trials: []dryTrial{}, Models: routes, Invalid: []string{}, Diff: plan.Diff}
 	cannot := len(plan.Invalid)
 	for _, f := range plan.Invalid {
 		out.Invalid = append(out.Invalid, f.Path)
@@ -49,7 +51,7 @@ func (o *runOptions) dryRun(plan *app.Plan, p providers.Info) error {
 		if err := printJSON(o.env, out); err != nil {
 			return err
 		}
-	} else if err := o.dryTable(out.Trials); err != nil {
+	} else if err := errors.Join(o.dryTable(out.Trials), o.routeTable(routes)); err != nil {
 		return err
 	}
 	switch {
@@ -105,6 +107,21 @@ func (o *runOptions) dryTable(all []dryTrial) error {
 		}
 		fmt.Fprintln(w, limits)
 	}
+	return w.Flush()
+}
+
+// routeTable says where models will be asked.
+func (o *runOptions) routeTable(routes []app.ModelRoute) error {
+	if len(routes) == 0 {
+		return nil
+	}
+	w := tabwriter.NewWriter(o.out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "\nAGENT\tMODEL\tUPSTREAM\tSPEAKS\tBASE URL\tKEYS")
+	for _, r := range routes {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", r.Agent, oneLine(r.Model), r.Upstream, r.Dialect,
+			oneLine(cmp.Or(r.BaseURL, "the provider's")), oneLine(cmp.Or(strings.Join(r.Keys, " "), "none")))
+	}
+	fmt.Fprintln(w)
 	return w.Flush()
 }
 

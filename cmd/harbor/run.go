@@ -152,7 +152,7 @@ func (o *runOptions) job(ctx context.Context, a *app.App, cfg trials.JobConfig) 
 		if err != nil {
 			return codedError{exitNothing, err}
 		}
-		return o.dryRun(plan, p.Info())
+		return o.dryRun(plan, p.Info(), a.ModelRoutes(ctx, plan, o.flags.settings))
 	}
 	late := a.Unburied()
 	o.sweep(ctx, a, p)

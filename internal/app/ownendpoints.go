@@ -36,11 +36,14 @@ func (o ownEndpoints) over(host func(string) (string, bool)) func(string) (strin
 	}
 }
 
+// givenKey begins the names of variables that are made up for keys.
+const givenKey = "AE_"
+
 // keep gives a key a variable, so that upstreams need not hold it.
 func (o ownEndpoints) keep(name, key string) string {
-	variable := "AE_" + name
+	variable := givenKey + name
 	for i := 2; o.keys[variable] != "" && o.keys[variable] != key; i++ {
-		variable = fmt.Sprintf("AE_%s_%d", name, i)
+		variable = fmt.Sprintf("%s%s_%d", givenKey, name, i)
 	}
 	o.keys[variable] = key
 	return variable
