@@ -27,7 +27,11 @@ func (p *summary) failures() {
 				p.broken("", 2, "", []string{"of " + middle(r.Title(), columns-7)})
 			}
 			if f.Reason != "" {
-				p.broken("", 2, "", []string{clip(oneLine(f.Reason), columns-4)})
+				more := ""
+				if f.Others > 0 {
+					more = " (and " + plural(f.Others, "other reason") + ")"
+				}
+				p.broken("", 2, "", []string{clip(oneLine(f.Reason), columns-4-len(more)) + more})
 			}
 			names := f.Trials
 			if more := len(names) - mostExamples; more > 0 {

@@ -150,6 +150,14 @@ func isProviderError(err error) bool {
 	return errors.As(err, &e)
 }
 
+// cancelled says why, where whoever cancelled did.
+func cancelled(cause error) string {
+	if cause == nil || errors.Is(cause, context.Canceled) {
+		return "the trial was cancelled"
+	}
+	return "the trial was cancelled: " + cause.Error()
+}
+
 // ended names who ended a phase.
 func ended(cause error, p trials.Phase, took time.Duration) *trials.Failure {
 	var limit *limitError
@@ -162,6 +170,6 @@ func ended(cause error, p trials.Phase, took time.Duration) *trials.Failure {
 		return trials.NewFailure(p, trials.CauseDeadline, "", fmt.Sprintf(
 			"%s was ended by the hard deadline of the whole try after %.1f s in this phase", phaseWords[p], took.Seconds()))
 	default:
-		return trials.NewFailure(p, trials.CauseCancelled, "", "")
+		return trials.NewFailure(p, trials.CauseCancelled, "", cancelled(cause))
 	}
 }

@@ -3,6 +3,8 @@ package stats
 import (
 	"cmp"
 	"slices"
+	"strings"
+	"unicode"
 
 	"harborgate/trials"
 )
@@ -75,8 +77,28 @@ type Failure struct {
 	Blame     trials.Blame `json:"blame"`     // "" when cancelled, or not known
 	N         int          `json:"n"`
 	Graded    int          `json:"graded"`
-	Reason    string       `json:"reason,omitempty"` // of the first trial
-	Trials    []string     `json:"trials"`           // names, in order
+	Reason    string       `json:"reason,omitempty"` // of most of the trials
+	Others    int          `json:"other_reasons,omitempty"`
+	Trials    []string     `json:"trials"` // names, in order
+}
+
+// commonReason is the reason of most trials, the first one of several, and how many
+// others there are. Those that differ in numbers are one: of seconds, as a rule.
+func commonReason(all []*Trial) (reason string, others int) {
+	n := map[string]int{}
+	kind := func(t *Trial) string {
+		return strings.Map(func(r rune) rune {
+			if unicode.IsDigit(r) {
+				return -1
+			}
+			return r
+		}, t.Reason)
+	}
+	for _, t := range all {
+		n[kind(t)]++
+	}
+	reason = slices.MaxFunc(all, func(a, b *Trial) int { return cmp.Compare(n[kind(a)], n[kind(b)]) }).Reason
+	return reason, len(n) - 1
 }
 
 func failures(group []*Trial) []Failure {
@@ -94,7 +116,8 @@ func failures(group []*Trial) []Failure {
 	out := make([]Failure, 0, len(found))
 	for k, all := range found {
 		slices.SortFunc(all, func(a, b *Trial) int { return cmp.Compare(a.Name, b.Name) })
-		f := Failure{Exception: k.exception, Blame: k.blame, N: len(all), Reason: all[0].Reason}
+		f := Failure{Exception: k.exception, Blame: k.blame, N: len(all)}
+		f.Reason, f.Others = commonReason(all)
 		for _, t := range all {
 			f.Trials = append(f.Trials, t.Name)
 			if t.Valid {

@@ -30,3 +30,18 @@ func TestFailureGroupsSayWhy(t *testing.T) {
 		}
 	}
 }
+
+// What most of a group failed of is said, and that there were others.
+func TestFailureGroupsWithSeveralReasonsSaySo(t *testing.T) {
+	t.Parallel()
+	var all []Trial
+	for i, reason := range []string{"no such model", "out of reach", "out of reach", "no such key"} {
+		x := missing(string(rune('a'+i)), trials.BlameInfrastructure, "ModelUnavailableError")
+		x.Reason = reason
+		all = append(all, x)
+	}
+	f := onlyRow(t, New(all, Plan{Trials: len(all)})).Failures
+	if len(f) != 1 || f[0].Reason != "out of reach" || f[0].Others != 2 {
+		t.Errorf("%+v", f)
+	}
+}

@@ -2,6 +2,7 @@ package stats
 
 import (
 	"maps"
+	"math"
 	"slices"
 
 	"harborgate/trials"
@@ -35,7 +36,14 @@ func addUsage(sum *trials.Usage, u trials.Usage) {
 	sum.CacheTokens = plus(sum.CacheTokens, u.CacheTokens)
 	sum.OutputTokens = plus(sum.OutputTokens, u.OutputTokens)
 	sum.CostUSD = plus(sum.CostUSD, u.CostUSD)
+	if sum.CostUSD != nil {
+		sum.CostUSD = new(nanos(*sum.CostUSD))
+	}
 }
+
+// nanos is a sum of dollars without what floating point adds: there are no smaller
+// amounts than billionths.
+func nanos(usd float64) float64 { return math.Round(usd*1e9) / 1e9 }
 
 // plus treats null as nothing known, and null + null as null.
 func plus[T int64 | float64](a, b *T) *T {

@@ -149,3 +149,14 @@ func TestHarborSumsUsage(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+func TestCostHasNoDigitsOfFloatingPoint(t *testing.T) {
+	t.Parallel()
+	var all []Trial
+	for range 3 {
+		all = append(all, Trial{Usage: trials.Usage{CostUSD: new(0.00215)}})
+	}
+	if got := *Harbor(all, nil).CostUSD; got != 0.00645 {
+		t.Errorf("%v", got)
+	}
+}

@@ -381,3 +381,10 @@ func TestUnreadableJournalSpendsNothing(t *testing.T) {
 		t.Error("it was overwritten")
 	}
 }
+
+func TestSumsThatAreTooLargeSaySo(t *testing.T) {
+	t.Parallel()
+	if _, err := ParseUSD("1000000000000"); err == nil || !strings.Contains(err.Error(), "at most 999999999") {
+		t.Errorf("%v", err)
+	}
+}

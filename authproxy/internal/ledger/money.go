@@ -68,8 +68,11 @@ func ParseUSD(s string) (NanoUSD, error) {
 		return NanoUSD(math.Ceil(f * float64(USD))), nil
 	}
 	whole, part, _ := strings.Cut(s, ".")
-	if whole == "" && part == "" || len(part) > 18 || len(whole) > 9 || strings.Trim(whole+part, "0123456789") != "" {
+	switch {
+	case whole == "" && part == "" || len(part) > 18 || strings.Trim(whole+part, "0123456789") != "":
 		return 0, fmt.Errorf("%q is no sum in US dollars: write digits, like 12.50", s)
+	case len(whole) > 9:
+		return 0, fmt.Errorf("%q is more US dollars than can be counted: at most 999999999", s)
 	}
 	if len(part) > digits { // what is smaller is rounded up
 		v, err := ParseUSD(whole + "." + part[:digits])
