@@ -13,6 +13,10 @@ func pi() facts {
 		Spec:      "@earendil-works/pi-coding-agent@%s",
 		Integrity: "sha512-zX1BVEsshx7A2MRuQ6jfr3RJGWw4Wn+vLq5ZfmlvS1RskhRmByaSZVXH/zcwRrWHO7qPgs98pNCbPOEti/t0fQ==", Below: "package",
 	})
+	programs.modules = packages.Archives{"node_modules/@silvia-odwyer/photon-node": { // without it, it leaves images out
+		Spec:      "@silvia-odwyer/photon-node@0.3.4",
+		Integrity: "sha512-bnly4BKB3KDTFxrUIcgCLbaeVVS8lrAkri1pEzskpmxu9MdfGQTy8b8EgcD83ywD3RPMsIulY8xJH5Awa+t9fA==", Below: "package",
+	}}
 	return facts{
 		name: programs.name, doc: "pi, unmodified, from this host's cache", version: programs.pinned, bundle: programs.bundle,
 		dialects: allDialects(), log: "pi.txt",

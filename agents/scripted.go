@@ -2,6 +2,7 @@ package agents
 
 import (
 	"cmp"
+	"maps"
 
 	"harborgate/agents/packages"
 )
@@ -10,6 +11,7 @@ import (
 type scripted struct {
 	native
 	runtime native
+	modules packages.Archives // that it loads, by directory; nil are none
 }
 
 // bundle implements facts.bundle.
@@ -18,6 +20,11 @@ func (s scripted) bundle(arch, version string) ([]Part, error) {
 	runtime, missing := s.runtime.part(runtimeDir, arch, s.runtime.pinned)
 	if err := cmp.Or(err, missing); err != nil {
 		return nil, err
+	}
+	if s.modules != nil {
+		all := maps.Clone(s.modules)
+		all["."] = at(s.archives[arch], version, s.pinned)
+		agent.From = all
 	}
 	return []Part{agent, runtime}, nil
 }
@@ -28,7 +35,7 @@ func onNode(name, pinned string, a packages.Archive) scripted {
 	for arch := range runtime.archives {
 		archives[arch] = a
 	}
-	return scripted{native{name, pinned, archives}, runtime}
+	return scripted{native: native{name, pinned, archives}, runtime: runtime}
 }
 
 // nodeRuntime is Node.js, of which only the program is kept. It wants glibc.
