@@ -94,3 +94,21 @@ func TestAStartThatTheDayRefusesLeavesNoDirectory(t *testing.T) {
 	put(t, filepath.Join(dir, "ledger.jsonl"), fmt.Sprintf(`{"a":"day/%s","n":{"usd":"0.001"},"t":%d}`+"\n", today, time.Now().Unix()))
 	r.refused("budgets.day")
 }
+
+// Who names a socket on purpose is told that the job does without.
+func TestASocketOfAVariableThatNobodyAnswersIsSaid(t *testing.T) {
+	t.Parallel()
+	r := newModelRig(t, askLine, "")
+	plan, err := NewPlan(r.cfg, "5e0c1f0e-0000-4000-8000-000000000000")
+	if err != nil {
+		t.Fatal(err)
+	}
+	notes, err := r.app.CheckModels(t.Context(), plan, r.set)
+	if err != nil || len(notes) != 1 || !strings.Contains(notes[0].Message, "auth.sock, which HARBOR_AUTH_SOCKET names") {
+		t.Errorf("%+v %v", notes, err)
+	}
+	r.serve()
+	if notes, err = r.app.CheckModels(t.Context(), plan, r.set); err != nil || len(notes) != 0 {
+		t.Errorf("with a service: %+v %v", notes, err)
+	}
+}
