@@ -69,7 +69,7 @@ chmod 755 "$1"/%[4]s
 // Inside implements Source.
 func (w Wheels) Inside() Recipe {
 	const install = `set -eu
-python3 -m pip install --quiet --no-input --no-user --no-cache-dir --disable-pip-version-check --root-user-action=ignore --only-binary :all: --target "$1" `
+python3 -m pip install --quiet --no-input --no-user --no-cache-dir --no-compile --disable-pip-version-check --root-user-action=ignore --only-binary :all: --target "$1" `
 	if w.Lock == "" {
 		return Recipe{Needs: []string{NeedPip}, Script: install + quoted(w.Spec) + "\n"}
 	}
