@@ -127,6 +127,7 @@ type Ending struct {
 	Budget  string      `json:"budget,omitempty"`
 	End     End         `json:"end,omitempty"`
 	Model   string      `json:"model,omitempty"` // that was asked for
+	DurMS   int64       `json:"dur_ms,omitempty"`
 }
 
 // grant is one minted grant.
@@ -253,7 +254,7 @@ func (g *grant) count(r *Record) {
 func (t *Totals) last(r *Record) {
 	none := t.Last.End == "" || t.Last.Refused == wire.Forbidden
 	if r.billed || none && r.Refused == wire.Forbidden {
-		t.Last = Ending{Status: r.Status, Refused: r.Refused, Why: r.Why, Budget: r.Budget, End: r.End, Model: r.Model}
+		t.Last = Ending{Status: r.Status, Refused: r.Refused, Why: r.Why, Budget: r.Budget, End: r.End, Model: r.Model, DurMS: r.DurMS}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"time"
 
 	"harborgate/authproxy"
 	"harborgate/trials"
@@ -62,6 +63,10 @@ func neverAnswered(t authproxy.Totals, late bool) string {
 	}
 }
 
+// silence is how long an upstream says nothing until it is to blame for a client that
+// hangs up. Agents wait for five minutes.
+const silence = time.Minute
+
 // brokenOff says what was wrong with the answer to the last request; it is "" when that
 // was answered, or ended by the client's doing.
 func brokenOff(last authproxy.Ending) string {
@@ -75,6 +80,8 @@ func brokenOff(last authproxy.Ending) string {
 		return "the last request for a model was answered with an error by the upstream, under the status of success"
 	case slices.Contains(ends, last.End):
 		return "the last answer broke off"
+	case last.End == authproxy.ClientGone && last.Status == 0 && last.DurMS >= silence.Milliseconds():
+		return fmt.Sprintf("the upstream was silent for %s, and the client gave up", (time.Duration(last.DurMS) * time.Millisecond).Round(time.Second))
 	}
 	return ""
 }

@@ -20,6 +20,8 @@ func TestAnswersThatNeverCameAreNobodysZero(t *testing.T) {
 	last := func(status int, end authproxy.End) authproxy.Ending {
 		return authproxy.Ending{Status: status, End: end, Model: "m1"}
 	}
+	silent := last(0, authproxy.ClientGone)
+	silent.DurMS = 300_000
 	forbidden := last(403, authproxy.Refused)
 	forbidden.Refused, forbidden.Why = authproxy.Forbidden, "the grant does not allow this model"
 	for name, c := range map[string]struct {
@@ -31,6 +33,7 @@ func TestAnswersThatNeverCameAreNobodysZero(t *testing.T) {
 		"never answered in time":   {authproxy.Totals{Requests: 1, Last: last(0, authproxy.ClientGone)}, true, trials.ExcModels, "before the phase ended"},
 		"cut with its grant":       {authproxy.Totals{Requests: 1, Last: last(0, authproxy.Revoked)}, false, trials.ExcModels, "before the phase ended"},
 		"hung up":                  {authproxy.Totals{Requests: 1, Last: last(0, authproxy.ClientGone)}, false, "", ""},
+		"silent for minutes":       {authproxy.Totals{Requests: 2, Answered: 1, Last: silent}, false, trials.ExcModels, "silent for 5m0s"},
 		"answered before":          {authproxy.Totals{Requests: 2, Answered: 1, Last: last(0, authproxy.ClientGone)}, true, "", ""},
 		"the agent's own mistakes": {authproxy.Totals{Requests: 1, Last: last(400, authproxy.Refused)}, false, "", ""},
 		"a body too large":         {authproxy.Totals{Requests: 1, Last: last(413, authproxy.Refused)}, false, "", ""},
