@@ -21,6 +21,7 @@ func opencode() facts {
 		dialects: allDialects(), log: "opencode.txt",
 		options: []Option{
 			{Name: "reasoning_effort", Alias: "variant", Doc: "how hard the model thinks: one of the model's variants"},
+			{Name: "opencode_config", Doc: "settings over those that it gets here, as opencode.json has them"},
 		},
 		tools: true, skills: func(home, _ string) string { return home + "/config/opencode/skills" },
 		files:   opencodeFiles,
@@ -46,14 +47,15 @@ func opencodeCommand(j job) providers.Command {
 	if v := j.Options["reasoning_effort"]; v != "" {
 		args = append(args, "--variant="+v)
 	}
-	return providers.Command{
-		Args: append(args, "--", j.Instruction),
-		SecretEnv: map[string]string{
-			modelToken: j.Token, "XDG_CONFIG_HOME": j.Home + "/config", "XDG_DATA_HOME": j.Home + "/data",
-			"XDG_STATE_HOME": j.Home + "/state", "XDG_CACHE_HOME": j.Home + "/cache", "OPENCODE_DISABLE_MODELS_FETCH": "1",
-			"OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_DISABLE_LSP_DOWNLOAD": "1", "OPENCODE_DISABLE_DEFAULT_PLUGINS": "1",
-		},
+	env := map[string]string{
+		modelToken: j.Token, "XDG_CONFIG_HOME": j.Home + "/config", "XDG_DATA_HOME": j.Home + "/data",
+		"XDG_STATE_HOME": j.Home + "/state", "XDG_CACHE_HOME": j.Home + "/cache", "OPENCODE_DISABLE_MODELS_FETCH": "1",
+		"OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_DISABLE_LSP_DOWNLOAD": "1", "OPENCODE_DISABLE_DEFAULT_PLUGINS": "1",
 	}
+	if v := j.Options["opencode_config"]; v != "" {
+		env["OPENCODE_CONFIG_CONTENT"] = v // it merges them itself
+	}
+	return providers.Command{Args: append(args, "--", j.Instruction), SecretEnv: env}
 }
 
 // opencodeEvent is a line of its output.

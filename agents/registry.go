@@ -1,6 +1,7 @@
 package agents
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -151,13 +152,24 @@ func (k Kind) kwargs(given map[string]any) (map[string]string, error) {
 			}
 			return nil, fmt.Errorf("agent %s has no option %q: it has %s", k.Name, name, optionNames(k.Options))
 		}
-		v := fmt.Sprint(given[name])
+		v := optionText(given[name])
 		if vs := k.Options[i].Values; len(vs) > 0 && !slices.Contains(vs, v) {
 			return nil, fmt.Errorf("agent %s: option %s=%q must be one of %s", k.Name, name, v, strings.Join(vs, ", "))
 		}
 		out[k.Options[i].Name] = v
 	}
 	return out, nil
+}
+
+// optionText is an option's value as text: JSON for lists and objects.
+func optionText(v any) string {
+	switch v.(type) {
+	case map[string]any, []any:
+		if text, err := json.Marshal(v); err == nil {
+			return string(text)
+		}
+	}
+	return fmt.Sprint(v)
 }
 
 func optionNames(opts []Option) string {

@@ -86,6 +86,21 @@ func TestNodeAgentsTakeWhatHarborCallsTheirOptions(t *testing.T) {
 	}
 }
 
+func TestOpencodeMergesSettingsOfTheUser(t *testing.T) {
+	t.Parallel()
+	kind, err := Find("opencode")
+	if err != nil {
+		t.Fatal(err)
+	}
+	j := testJob("openai")
+	if j.Options, err = kind.kwargs(map[string]any{"opencode_config": map[string]any{"instructions": []any{"CODE.md"}}}); err != nil {
+		t.Fatal(err)
+	}
+	if got := opencode().command(j).SecretEnv["OPENCODE_CONFIG_CONTENT"]; got != `{"instructions":["CODE.md"]}` {
+		t.Errorf("got %s", got)
+	}
+}
+
 // omp gives a token to providers that it knows, past their base URL.
 func TestOmpUsesNoProviderThatItKnows(t *testing.T) {
 	t.Parallel()
