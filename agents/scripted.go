@@ -46,8 +46,7 @@ func nodeRuntime() native {
 	}}
 }
 
-// node starts a script of an agent's package, with nothing kept of its compilation:
-// a sandbox is new each time.
+// node starts a script of an agent's package.
 func node(script string) []string { return []string{runtimeDir + "/node", bundleDir + "/" + script} }
 
 // bunRuntime is Bun, built for processors without AVX2, too. It wants glibc.
