@@ -8,6 +8,7 @@ import (
 	"io"
 	"maps"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -108,12 +109,27 @@ func (f facts) kind() Kind {
 			if in.Config.ModelName == nil {
 				return nil, fmt.Errorf("agent %s needs a model: add -m %s/…", f.name, f.dialects[0])
 			}
+			if err := f.checkVersion(kw["version"]); err != nil {
+				return nil, err
+			}
 			if err := f.readFiles(kw); err != nil {
 				return nil, err
 			}
 			return &installed{facts: f, model: modelInfo(in.Config), kw: kw, tools: toolsOf(in.Tools), skills: in.Config.Skills}, checkSkills(in.Config.Skills)
 		},
 	}
+}
+
+// versions are what registries number their packages with. It is also a part of
+// directories' names, and of what registries' clients are asked for: what they would
+// take for a path, an address or an option is none.
+var versions = regexp.MustCompile(`^[0-9][0-9A-Za-z.+-]{0,63}$`)
+
+func (f facts) checkVersion(v string) error {
+	if versions.MatchString(v) {
+		return nil
+	}
+	return fmt.Errorf("agent %s: option version=%q is no version: write its number, like %s (`npm view PACKAGE version` and `pip index versions PACKAGE` show it)", f.name, v, f.version)
 }
 
 // readFiles puts what files say in place of their names.

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"time"
@@ -39,6 +40,17 @@ type Source interface {
 	Inside() Recipe
 }
 
+// component is a part of a directory's name.
+var component = regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z.+_-]*$`)
+
+// check keeps names and versions, which users choose, within the cache.
+func (p Package) check() error {
+	if !component.MatchString(p.Name) || !component.MatchString(p.Version) {
+		return fmt.Errorf("agent package %q in version %q: that cannot be the name of a directory", p.Name, p.Version)
+	}
+	return nil
+}
+
 // Cache keeps packages. Safe for concurrent use, by several processes too.
 type Cache struct {
 	dir  string
@@ -55,6 +67,9 @@ const retryLock = 200 * time.Millisecond
 // Get returns the directory of a package, read-only, and fetches it when it is not
 // there. Others who want it meanwhile wait for it.
 func (c *Cache) Get(ctx context.Context, p Package) (dir string, err error) {
+	if err := p.check(); err != nil {
+		return "", err
+	}
 	pin, err := c.pin(ctx, p)
 	if err != nil {
 		return "", fmt.Errorf("agent package %s %s: %w", p.Name, p.Version, err)

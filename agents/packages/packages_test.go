@@ -163,3 +163,23 @@ func TestPinOfArchivesChangesWithEachOfThem(t *testing.T) {
 		seen[pin] = true
 	}
 }
+
+func TestPackageOutsideOfTheCacheIsRefused(t *testing.T) {
+	t.Parallel()
+	parent := t.TempDir()
+	if err := os.Mkdir(filepath.Join(parent, "secret"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	c := NewCache(filepath.Join(parent, "agents"))
+	for _, p := range []Package{
+		{Name: "agent", Version: "x/../../secret"}, {Name: "agent", Version: ".."}, {Name: "../secret", Version: "1"}, {Name: "agent", Version: ""},
+	} {
+		p.From = Archive{Spec: "agent@1.0"}
+		if dir, err := c.Get(t.Context(), p); err == nil || dir != "" {
+			t.Errorf("%+v gave %q, %v", p, dir, err)
+		}
+	}
+	if _, err := os.Stat(c.dir); err == nil {
+		t.Error("something was made")
+	}
+}
