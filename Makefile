@@ -8,6 +8,8 @@ MAKEFLAGS   += --no-builtin-rules --no-print-directory
 
 FUZZTIME ?= 20s
 PACKAGES ?= ./...
+# LONGEST is what the tests of a package may take.
+LONGEST  ?= 25m
 
 # The programs are static. Sandboxes of both architectures need their companion,
 # whatever this host is.
@@ -45,6 +47,7 @@ test: build ## Format, vet, lint, and all tests with the race detector (at most 
 
 .PHONY: test-full
 test-full: export HARBOR_TEST_FULL = 1
+test-full: export LONGEST = 40m
 test-full: test ## The same with slow tests, fuzzing, an old engine, a fresh machine and Harbor itself (at most an hour)
 	@scripts/demo-agents.sh
 	@scripts/fresh-machine.sh
@@ -54,7 +57,7 @@ test-full: test ## The same with slow tests, fuzzing, an old engine, a fresh mac
 
 .PHONY: race
 race: build ## Run the tests of PACKAGES with the race detector
-	go test -race -timeout 25m $(PACKAGES)
+	go test -race -timeout $(LONGEST) $(PACKAGES)
 
 .PHONY: vet
 vet: go ## Run go vet
