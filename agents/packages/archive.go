@@ -1,10 +1,10 @@
 package packages
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha512"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -40,12 +40,22 @@ func (a Archive) Fetch(ctx context.Context, work, dest string) error {
 	return a.fetch(ctx, work, dest, npmPack)
 }
 
+// Ready implements Source.
+func (a Archive) Ready(context.Context) error {
+	_, err := findNPM()
+	return err
+}
+
 func (a Archive) fetch(ctx context.Context, work, dest string, pack packer) error {
 	archive, err := pack(ctx, a.Spec, work)
 	if err != nil {
 		return err
 	}
-	if err := verify(archive, a.Integrity); a.Integrity != "" && err != nil {
+	check := func() error { return verify(archive, a.Integrity) }
+	if a.Integrity == "" {
+		check = func() error { return isAsked(archive, a.Spec) }
+	}
+	if err := check(); err != nil {
 		return err
 	}
 	return unpack(archive, a.Below, dest)
@@ -68,17 +78,38 @@ func verify(path, integrity string) error {
 	return nil
 }
 
-// npmPack has npm fetch an archive, and runs nothing of it.
-func npmPack(ctx context.Context, spec, dir string) (string, error) {
+// isAsked holds what an archive says of itself against what was asked for.
+func isAsked(archive, spec string) error {
+	text, err := manifest(archive)
+	if err != nil {
+		return err
+	}
+	var is struct{ Name, Version string }
+	if err := json.Unmarshal(text, &is); err != nil {
+		return fmt.Errorf("the package.json of %s: %w", spec, err)
+	}
+	if got := is.Name + "@" + is.Version; got != spec {
+		return fmt.Errorf("the registry gave %q for %s; nothing of it is used", got, spec)
+	}
+	return nil
+}
+
+func findNPM() (string, error) {
 	npm, err := exec.LookPath("npm")
 	if err != nil {
-		return "", errors.New("npm is not there: install Node.js with npm on this host, agents come from its registry")
+		return "", errors.New("npm is not in the PATH: install Node.js with npm on this host, agents come from its registry, or use --ak install=inside")
 	}
-	cmd := exec.CommandContext(ctx, npm, "pack", spec, "--pack-destination", dir, "--ignore-scripts", "--loglevel=error", "--no-update-notifier")
-	cmd.Dir, cmd.Env = dir, environment(os.Environ())
-	if out, err := cmd.CombinedOutput(); err != nil {
-		const end = 2000
-		return "", fmt.Errorf("npm pack %s: %w: %s", spec, err, bytes.TrimSpace(out[max(0, len(out)-end):]))
+	return npm, nil
+}
+
+// npmPack has npm fetch an archive, and runs nothing of it.
+func npmPack(ctx context.Context, spec, dir string) (string, error) {
+	npm, err := findNPM()
+	if err != nil {
+		return "", err
+	}
+	if err := runClient(ctx, spec, dir, npm, "pack", spec, "--pack-destination", dir, "--ignore-scripts", "--loglevel=error", "--no-update-notifier"); err != nil {
+		return "", err
 	}
 	found, err := filepath.Glob(filepath.Join(dir, "*.tgz"))
 	if err != nil || len(found) != 1 {

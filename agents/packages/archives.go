@@ -23,6 +23,9 @@ func (as Archives) Pin(context.Context) (string, error) {
 	return pinOf([]byte(b.String())), nil
 }
 
+// Ready implements Source.
+func (as Archives) Ready(ctx context.Context) error { return Archive{}.Ready(ctx) }
+
 // Fetch implements Source.
 func (as Archives) Fetch(ctx context.Context, work, dest string) error {
 	return as.fetch(ctx, work, dest, npmPack)

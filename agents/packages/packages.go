@@ -36,6 +36,8 @@ type Source interface {
 	// Fetch fills the directory dest, which it makes. What is on its way goes into
 	// the directory work. It runs nothing of what it fetches.
 	Fetch(ctx context.Context, work, dest string) error
+	// Ready says what this host lacks for Fetch.
+	Ready(ctx context.Context) error
 	// Inside is how the same comes into a sandbox without this host.
 	Inside() Recipe
 }
@@ -67,6 +69,45 @@ const retryLock = 200 * time.Millisecond
 // Get returns the directory of a package, read-only, and fetches it when it is not
 // there. Others who want it meanwhile wait for it.
 func (c *Cache) Get(ctx context.Context, p Package) (dir string, err error) {
+	dir, err = c.place(ctx, p)
+	if err != nil {
+		return "", err
+	}
+	if isDir(dir) {
+		return dir, nil
+	}
+	if err := os.MkdirAll(c.dir, 0o755); err != nil {
+		return "", notKept(p, err)
+	}
+	lock := flock.New(dir + lockSuffix)
+	if _, err := lock.TryLockContext(ctx, retryLock); err != nil {
+		return "", notKept(p, err)
+	}
+	defer func() { err = errors.Join(err, lock.Unlock()) }()
+	if isDir(dir) {
+		return dir, nil
+	}
+	if _, err := c.Sweep(false); err != nil {
+		return "", notKept(p, err)
+	}
+	return dir, c.make(ctx, p, dir)
+}
+
+// Lacks reports whether a package would have to be fetched; the error says why it
+// could not be. It makes nothing.
+func (c *Cache) Lacks(ctx context.Context, p Package) (bool, error) {
+	dir, err := c.place(ctx, p)
+	if err != nil || isDir(dir) {
+		return err != nil, err
+	}
+	if err := p.From.Ready(ctx); err != nil {
+		return true, fmt.Errorf("agent package %s %s: %w", p.Name, p.Version, err)
+	}
+	return true, nil
+}
+
+// place is where a package is, or will be.
+func (c *Cache) place(ctx context.Context, p Package) (string, error) {
 	if err := p.check(); err != nil {
 		return "", err
 	}
@@ -74,22 +115,11 @@ func (c *Cache) Get(ctx context.Context, p Package) (dir string, err error) {
 	if err != nil {
 		return "", fmt.Errorf("agent package %s %s: %w", p.Name, p.Version, err)
 	}
-	dir = filepath.Join(c.dir, strings.TrimSuffix(p.Name+"-"+p.Version+"-"+pin, "-"))
-	if _, err := os.Stat(dir); err == nil {
-		return dir, nil
-	}
-	if err := os.MkdirAll(c.dir, 0o755); err != nil {
-		return "", fmt.Errorf("keep agent package %s: %w", p.Name, err)
-	}
-	lock := flock.New(dir + ".lock")
-	if _, err := lock.TryLockContext(ctx, retryLock); err != nil {
-		return "", fmt.Errorf("keep agent package %s: wait for whoever fetches it: %w", p.Name, err)
-	}
-	defer func() { err = errors.Join(err, lock.Unlock()) }()
-	if _, err := os.Stat(dir); err == nil {
-		return dir, nil
-	}
-	return dir, c.make(ctx, p, dir)
+	return filepath.Join(c.dir, strings.TrimSuffix(p.Name+"-"+p.Version+"-"+pin, "-")), nil
+}
+
+func notKept(p Package, err error) error {
+	return fmt.Errorf("keep agent package %s %s: %w; name a directory that this user may write to in XDG_CACHE_HOME", p.Name, p.Version, err)
 }
 
 func (c *Cache) pin(ctx context.Context, p Package) (string, error) {
@@ -106,11 +136,17 @@ func (c *Cache) pin(ctx context.Context, p Package) (string, error) {
 	return pin, err
 }
 
+// A package is fetched into a directory of another name, by whoever has its lock.
+const (
+	workPrefix = ".new-"
+	lockSuffix = ".lock"
+)
+
 // make fetches into a directory that takes its name when it is complete.
 func (c *Cache) make(ctx context.Context, p Package, dir string) (err error) {
-	work, err := os.MkdirTemp(c.dir, ".new-")
-	if err != nil {
-		return fmt.Errorf("keep agent package %s: %w", p.Name, err)
+	work := filepath.Join(c.dir, workPrefix+filepath.Base(dir))
+	if err := errors.Join(os.RemoveAll(work), os.Mkdir(work, 0o700)); err != nil {
+		return notKept(p, err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
 	ready := filepath.Join(work, "ready")
@@ -118,6 +154,28 @@ func (c *Cache) make(ctx context.Context, p Package, dir string) (err error) {
 		return fmt.Errorf("fetch agent package %s %s: %w", p.Name, p.Version, err)
 	}
 	return os.Rename(ready, dir)
+}
+
+// Sweep removes what fetches left that were killed, or only finds it.
+func (c *Cache) Sweep(onlyFind bool) (left []string, err error) {
+	all, err := filepath.Glob(filepath.Join(c.dir, workPrefix+"*"))
+	if err != nil {
+		return nil, err
+	}
+	for _, work := range all {
+		name := strings.TrimPrefix(filepath.Base(work), workPrefix)
+		lock := flock.New(filepath.Join(c.dir, name+lockSuffix))
+		if free, lerr := lock.TryLock(); lerr != nil || !free {
+			err = errors.Join(err, lerr)
+			continue
+		}
+		left = append(left, work)
+		if !onlyFind {
+			err = errors.Join(err, os.RemoveAll(work))
+		}
+		err = errors.Join(err, lock.Unlock())
+	}
+	return left, err
 }
 
 // short is a digest in as many characters as tell contents apart.

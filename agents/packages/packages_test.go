@@ -15,6 +15,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/gofrs/flock"
 )
 
 // archive is an npm package of one program, and of what must not get out.
@@ -181,5 +183,107 @@ func TestPackageOutsideOfTheCacheIsRefused(t *testing.T) {
 	}
 	if _, err := os.Stat(c.dir); err == nil {
 		t.Error("something was made")
+	}
+}
+
+// What a killed process left of a fetch goes with the next one; what somebody works
+// on stays.
+func TestLeftoversOfKilledFetchesAreRemoved(t *testing.T) {
+	t.Parallel()
+	text, integrity := archive(t)
+	c := NewCache(filepath.Join(t.TempDir(), "agents"))
+	for _, name := range []string{".new-other-1.0", ".new-busy-1.0", ".new-agent-1.0-" + digest(t, integrity)} {
+		if err := os.MkdirAll(filepath.Join(c.dir, name, "ready"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	busy := flock.New(filepath.Join(c.dir, "busy-1.0.lock"))
+	if err := busy.Lock(); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := c.Sweep(true); err != nil || len(left) != 2 {
+		t.Errorf("found %v, %v", left, err)
+	}
+	p := Package{Name: "agent", Version: "1.0", From: given{Archive{"agent@1.0", integrity, "package/bin"}, text, new(atomic.Int64)}}
+	if _, err := c.Get(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+	left := func() []string {
+		names, _ := filepath.Glob(filepath.Join(c.dir, workPrefix+"*"))
+		return names
+	}
+	if got := left(); len(got) != 1 || filepath.Base(got[0]) != ".new-busy-1.0" {
+		t.Errorf("left %v", got)
+	}
+	if err := busy.Unlock(); err != nil {
+		t.Fatal(err)
+	}
+	if gone, err := c.Sweep(false); err != nil || len(gone) != 1 || len(left()) != 0 {
+		t.Errorf("removed %v, %v", gone, err)
+	}
+}
+
+func digest(t *testing.T, integrity string) string {
+	t.Helper()
+	pin, err := Archive{Integrity: integrity}.Pin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pin
+}
+
+// manifested is an npm package that says what it is, with a program that nobody
+// made one.
+func manifested(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "a.tgz")
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	w := tar.NewWriter(z)
+	for name, content := range map[string]string{"package/package.json": text, "package/vendor/rg": program + "...", "package/vendor/short": "x", "package/vendor/package.json": "{}"} {
+		if err := w.WriteHeader(&tar.Header{Name: name, Typeflag: tar.TypeReg, Mode: 0o644, Size: int64(len(content))}); err != nil {
+			t.Fatal(err)
+		}
+		_, _ = w.Write([]byte(content))
+	}
+	if err := errors.Join(w.Close(), z.Close(), os.WriteFile(path, b.Bytes(), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestOtherPackageThanAskedForIsNotUsed(t *testing.T) {
+	t.Parallel()
+	path := manifested(t, `{"name":"@o/agent","version":"1.1-linux"}`)
+	for spec, ok := range map[string]bool{"@o/agent@1.1-linux": true, "@o/agent@1.2-linux": false, "@o/agent@latest": false, "agent@1.1-linux": false} {
+		err := Archive{Spec: spec, Below: "package"}.fetch(t.Context(), "", filepath.Join(t.TempDir(), "to"), func(context.Context, string, string) (string, error) { return path, nil })
+		if (err == nil) != ok || !ok && !strings.Contains(err.Error(), "@o/agent@1.1-linux") {
+			t.Errorf("%s: %v", spec, err)
+		}
+	}
+}
+
+func TestProgramsWithoutTheRightToRunGetIt(t *testing.T) {
+	t.Parallel()
+	to := filepath.Join(t.TempDir(), "to")
+	if err := unpack(manifested(t, "{}"), "package", to); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]os.FileMode{"vendor/rg": 0o755, "vendor/short": 0o644, "package.json": 0o644} {
+		if fi, err := os.Stat(filepath.Join(to, name)); err != nil || fi.Mode() != want {
+			t.Errorf("%s: %v %v", name, fi, err)
+		}
+	}
+}
+
+func TestCacheThatCannotBeWrittenNamesItsVariable(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := NewCache(filepath.Join(file, "agents")).Get(t.Context(), Package{Name: "agent", Version: "1.0", From: Archive{Spec: "agent@1.0"}})
+	if err == nil || !strings.Contains(err.Error(), "XDG_CACHE_HOME") {
+		t.Error(err)
 	}
 }

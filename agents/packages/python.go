@@ -93,6 +93,12 @@ func (i Interpreter) Pin(ctx context.Context) (string, error) {
 	return p.Version + "-" + p.stamp, err
 }
 
+// Ready implements Source.
+func (i Interpreter) Ready(ctx context.Context) error {
+	_, err := i.find(ctx)
+	return err
+}
+
 // Fetch implements Source.
 func (i Interpreter) Fetch(ctx context.Context, _, dest string) error {
 	p, err := i.find(ctx)

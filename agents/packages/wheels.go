@@ -1,7 +1,6 @@
 package packages
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -32,6 +31,16 @@ func (w Wheels) Pin(ctx context.Context) (string, error) {
 	return pin, nil
 }
 
+// Ready implements Source.
+func (w Wheels) Ready(ctx context.Context) error {
+	p, err := w.For.find(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = installer(ctx, p.Program, "")
+	return err
+}
+
 // Fetch implements Source. Packages that would have to be built are refused: their
 // code would run on this host.
 func (w Wheels) Fetch(ctx context.Context, work, dest string) error {
@@ -51,12 +60,8 @@ func (w Wheels) Fetch(ctx context.Context, work, dest string) error {
 	if err != nil {
 		return err
 	}
-	args = append(args, what...)
-	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
-	cmd.Dir, cmd.Env = work, environment(os.Environ())
-	if out, err := cmd.CombinedOutput(); err != nil {
-		const end = 2000
-		return fmt.Errorf("%s: %w: %s", filepath.Base(args[0]), err, bytes.TrimSpace(out[max(0, len(out)-end):]))
+	if err := runClient(ctx, w.Spec, work, args[0], append(args[1:], what...)...); err != nil {
+		return err
 	}
 	return compile(ctx, p.Program, dest)
 }
