@@ -310,7 +310,7 @@ func TestWrongConfigurations(t *testing.T) {
 		"command and script": {trials.AgentConfig{Name: text("command"), Kwargs: trials.Object[any]{"command": "x", "script": "y"}}, "exactly one"},
 		"script is missing":  {trials.AgentConfig{Name: text("command"), Kwargs: trials.Object[any]{"script": "/not/there"}}, "/not/there"},
 		"script is a dir":    {trials.AgentConfig{Name: text("command"), Kwargs: trials.Object[any]{"script": "/"}}, "not a readable file"},
-		"unknown option":     {trials.AgentConfig{Name: text("command"), Kwargs: trials.Object[any]{"comand": "x"}}, `no option "comand": it has command, script, input, version`},
+		"unknown option":     {trials.AgentConfig{Name: text("command"), Kwargs: trials.Object[any]{"comand": "x"}}, `no option "comand": did you mean command?`},
 		"wrong value":        {trials.AgentConfig{Name: text("command"), Kwargs: trials.Object[any]{"command": "x", "input": "telepathy"}}, "one of file, stdin, arg"},
 	} {
 		if _, err := New(Input{Config: c.config}); err == nil || !strings.Contains(err.Error(), c.said) {

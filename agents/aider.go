@@ -25,21 +25,18 @@ func aider() facts {
 		dialects: []string{"anthropic", "openai", "gemini"}, log: "aider.txt",
 		options: []Option{
 			{Name: "reasoning_effort", Doc: "how hard the model thinks"},
-			{Name: "thinking_tokens", Doc: "tokens of thinking at most"},
-			{Name: "map_tokens", Doc: "tokens of its map of the repository, 0 is no map"},
+			{Name: "thinking_tokens", Doc: "tokens of thinking at most", Type: integer},
+			{Name: "map_tokens", Doc: "tokens of its map of the repository, 0 is no map", Type: integer},
 			{Name: "test_cmd", Doc: "command that tests what it did"},
-			{Name: "cache_prompts", Doc: "let the provider cache", Values: yesOrNo},
-			{Name: "auto_lint", Doc: "lint what it edited", Values: yesOrNo},
-			{Name: "auto_test", Doc: "run test_cmd behind edits", Values: yesOrNo},
-			{Name: "stream", Doc: "let the model answer piece by piece", Values: yesOrNo},
+			{Name: "cache_prompts", Doc: "let the provider cache", Type: boolean},
+			{Name: "auto_lint", Doc: "lint what it edited", Type: boolean},
+			{Name: "auto_test", Doc: "run test_cmd behind edits", Type: boolean},
+			{Name: "stream", Doc: "let the model answer piece by piece", Type: boolean},
 		},
 		files: aiderFiles, command: aiderCommand,
 		outcome: func() outcome { return &aiderOutcome{} },
 	}
 }
-
-// yesOrNo are the values of a flag that has an opposite; "" is the agent's own choice.
-var yesOrNo = []string{"", "true", "false"}
 
 // aiderSettings holds what every model is called with.
 const aiderSettings = "models.yml"
@@ -76,7 +73,7 @@ func aiderCommand(j job) providers.Command {
 		flag := strings.ReplaceAll(o.Name, "_", "-")
 		switch v := j.Options[o.Name]; {
 		case v == "":
-		case o.Values == nil:
+		case o.Type != boolean:
 			args = append(args, "--"+flag+"="+v)
 		case v == "true":
 			args = append(args, "--"+flag)

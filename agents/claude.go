@@ -21,7 +21,7 @@ func claudeCode() facts {
 		name: programs.name, doc: "Anthropic's Claude Code, unmodified, from this host's cache", version: programs.pinned, bundle: programs.bundle,
 		dialects: []string{"anthropic"}, log: "claude-code.txt",
 		options: []Option{
-			{Name: "max_turns", Doc: "turns at most"},
+			{Name: "max_turns", Doc: "turns at most", Type: integer, Least: 1},
 			{Name: "reasoning_effort", Doc: "how hard the model thinks", Values: []string{"", "low", "medium", "high"}},
 			{Name: "append_system_prompt", Doc: "text behind the system prompt"},
 			{Name: "allowed_tools", Doc: "tools that it may use"},

@@ -106,7 +106,7 @@ func (f facts) kind() Kind {
 		Name: f.name, Doc: f.doc, Options: options, Thinks: true, Dialects: f.dialects,
 		Tools: f.tools, Skills: f.skills != nil, Searches: f.searches,
 		make: func(in Input, kw map[string]string) (Agent, error) {
-			if in.Config.ModelName == nil {
+			if modelInfo(in.Config) == nil {
 				return nil, fmt.Errorf("agent %s needs a model: add -m %s/…", f.name, f.dialects[0])
 			}
 			if err := f.checkVersion(kw["version"]); err != nil {

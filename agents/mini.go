@@ -24,7 +24,7 @@ func miniSWE() facts {
 		name: program.name, doc: "mini-swe-agent, unmodified, from this host's cache, with this host's Python", version: program.pinned, bundle: program.bundle,
 		dialects: []string{"anthropic", "openai", "gemini", "openrouter"}, log: "mini-swe-agent.txt", report: miniReport,
 		options: []Option{
-			{Name: "cost_limit", Doc: "dollars that it may spend by its own count, 0 is any", Default: "0"},
+			{Name: "cost_limit", Doc: "dollars that it may spend by its own count, 0 is any", Type: number, Default: "0"},
 			{Name: "reasoning_effort", Doc: "how hard the model thinks"},
 			{Name: "config_file", Doc: "YAML file of this host with settings, over its own", File: true},
 		},

@@ -21,7 +21,7 @@ func opencode() facts {
 		dialects: allDialects(), log: "opencode.txt",
 		options: []Option{
 			{Name: "reasoning_effort", Alias: "variant", Doc: "how hard the model thinks: one of the model's variants"},
-			{Name: "opencode_config", Doc: "settings over those that it gets here, as opencode.json has them"},
+			{Name: "opencode_config", Doc: "settings over those that it gets here, as opencode.json has them", Type: object},
 		},
 		tools: true, skills: func(home, _ string) string { return home + "/config/opencode/skills" },
 		files:   opencodeFiles,

@@ -21,7 +21,7 @@ func qwen() facts {
 	return facts{
 		name: programs.name, doc: "Qwen Code, unmodified, from this host's cache", version: programs.pinned, bundle: programs.bundle,
 		dialects: []string{"openai", "openrouter"}, log: "qwen-code.txt",
-		options: []Option{{Name: "max_turns", Doc: "turns at most"}},
+		options: []Option{{Name: "max_turns", Doc: "turns at most", Type: integer, Least: 1}},
 		tools:   true, skills: func(home, _ string) string { return home + "/skills" },
 		files: func(j job) (map[string]string, error) {
 			text, err := settings.Qwen(j.Model, j.Tools...)

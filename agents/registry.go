@@ -1,28 +1,14 @@
 package agents
 
 import (
-	"encoding/json"
+	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
 	"harborgate/tasks"
 	"harborgate/trials"
 )
-
-// Option is one kwarg of an agent.
-type Option struct {
-	Name    string   `json:"name"`
-	Alias   string   `json:"alias,omitempty"` // its old name
-	Doc     string   `json:"doc"`
-	Values  []string `json:"values,omitempty"` // closed list; empty is free text
-	Default string   `json:"default,omitempty"`
-	// File is a path of this host: the agent gets what the file says.
-	File bool `json:"file,omitempty"`
-}
-
-func (o Option) is(name string) bool { return name != "" && (name == o.Name || name == o.Alias) }
 
 // Kind is one agent that can be asked for.
 type Kind struct {
@@ -96,7 +82,23 @@ func Find(name string) (Kind, error) {
 	if slices.Contains(harborAgents, name) || strings.HasPrefix(name, "acp:") {
 		return Kind{}, fmt.Errorf("agent %q is one of Harbor's that is not built yet: use `-a command --ak script=…` to run it yourself, or one of %s", name, strings.Join(names, ", "))
 	}
-	return Kind{}, fmt.Errorf("agent %q is not known: choose one of %s", name, strings.Join(names, ", "))
+	if near := nearest(name, names); near != "" {
+		return Kind{}, fmt.Errorf("agent %q is not known: did you mean %s?", name, near)
+	}
+	return Kind{}, fmt.Errorf("agent %q is not known: choose one of %s, or run your own with `-a command --ak script=…`", name, strings.Join(names, ", "))
+}
+
+// nearest is the agent that may have been meant; "" is none. People leave out how a
+// name ends.
+func nearest(name string, names []string) string {
+	if near := tasks.Closest(name, names); near != "" {
+		return near
+	}
+	i := slices.IndexFunc(names, func(n string) bool { return strings.HasPrefix(n, name+"-") })
+	if i < 0 {
+		return ""
+	}
+	return names[i]
 }
 
 // New makes the agent of a configuration. Wrong kwargs are errors that name them.
@@ -108,7 +110,7 @@ func New(in Input) (Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := kind.refuse(in.Config); err != nil {
+	if err := errors.Join(kind.refuse(in.Config), checkModel(in.Config.ModelName)); err != nil {
 		return nil, err
 	}
 	kw, err := kind.kwargs(in.Config.Kwargs)
@@ -120,64 +122,55 @@ func New(in Input) (Agent, error) {
 
 // refuse names settings that the agent would not use: none is silently ignored.
 func (k Kind) refuse(c trials.AgentConfig) error {
+	thinks := func(k Kind) bool { return k.Thinks }
 	for _, s := range []struct {
 		name string
 		set  bool
+		can  func(Kind) bool // which agents do; nil is none
 	}{
-		{"base_url (--base-url)", !k.Thinks && c.BaseURL != nil},
-		{"model_api_key_name (--api-key-name)", !k.Thinks && c.ModelAPIKeyName != nil},
-		{"model_api_format (--api-format)", !k.Thinks && c.ModelAPIFormat != nil},
-		{"skills (--skill)", !k.Skills && len(c.Skills) > 0},
-		{"mcp_servers (--mcp-config)", !k.Tools && len(c.MCPServers) > 0},
-		{"resume_trajectory", c.ResumeTrajectory},
-		{"load_trajectory", c.LoadTrajectory != nil},
+		{"base_url (--base-url)", !k.Thinks && c.BaseURL != nil, thinks},
+		{"model_api_key_name (--api-key-name)", !k.Thinks && c.ModelAPIKeyName != nil, thinks},
+		{"model_api_format (--api-format)", !k.Thinks && c.ModelAPIFormat != nil, thinks},
+		{"skills (--skill)", !k.Skills && len(c.Skills) > 0, func(k Kind) bool { return k.Skills }},
+		{"mcp_servers (--mcp-config)", !k.Tools && len(c.MCPServers) > 0, func(k Kind) bool { return k.Tools }},
+		{"resume_trajectory", c.ResumeTrajectory, nil},
+		{"load_trajectory", c.LoadTrajectory != nil, nil},
 	} {
 		if s.set {
-			return fmt.Errorf("agent %s does not use %s: leave it out, or choose another agent", k.Name, s.name)
+			return fmt.Errorf("agent %s does not use %s: leave it out%s", k.Name, s.name, orAgents(s.can))
 		}
 	}
 	return nil
 }
 
-func (k Kind) kwargs(given map[string]any) (map[string]string, error) {
-	out := map[string]string{}
-	for _, o := range k.Options {
-		out[o.Name] = o.Default
+// orAgents names the agents that can do something; nil is for none.
+func orAgents(can func(Kind) bool) string {
+	if can == nil {
+		return ""
 	}
-	for _, name := range slices.Sorted(maps.Keys(given)) {
-		i := slices.IndexFunc(k.Options, func(o Option) bool { return o.is(name) })
-		if i < 0 {
-			if k.AnyOption {
-				continue
-			}
-			return nil, fmt.Errorf("agent %s has no option %q: it has %s", k.Name, name, optionNames(k.Options))
+	var names []string
+	for _, k := range Kinds() {
+		if can(k) {
+			names = append(names, k.Name)
 		}
-		v := optionText(given[name])
-		if vs := k.Options[i].Values; len(vs) > 0 && !slices.Contains(vs, v) {
-			return nil, fmt.Errorf("agent %s: option %s=%q must be one of %s", k.Name, name, v, strings.Join(vs, ", "))
-		}
-		out[k.Options[i].Name] = v
 	}
-	return out, nil
+	return ", or choose one of " + strings.Join(names, ", ")
 }
 
-// optionText is an option's value as text: JSON for lists and objects.
-func optionText(v any) string {
-	switch v.(type) {
-	case map[string]any, []any:
-		if text, err := json.Marshal(v); err == nil {
-			return string(text)
-		}
+// checkModel refuses what is no name of a model; nil and "" are none. Names may hold commas:
+// only two that both have a provider are two models.
+func checkModel(name *string) error {
+	if name == nil || *name == "" {
+		return nil
 	}
-	return fmt.Sprint(v)
-}
-
-func optionNames(opts []Option) string {
-	names := make([]string, len(opts))
-	for i, o := range opts {
-		names[i] = o.Name
+	provider, rest, split := strings.Cut(*name, "/")
+	if provider == "" || split && rest == "" {
+		return fmt.Errorf("model %q: it lacks a part: write provider/name, as anthropic/claude-sonnet-4-5 (-m)", *name)
 	}
-	return strings.Join(names, ", ")
+	if first, second, two := strings.Cut(*name, ","); two && strings.Contains(first, "/") && strings.Contains(second, "/") {
+		return fmt.Errorf("model %q: these are two: give -m for each, -m %s -m %s", *name, strings.TrimSpace(first), strings.TrimSpace(second))
+	}
+	return nil
 }
 
 // InfoOf is what a configuration says about its agent, before there is one.
@@ -196,25 +189,6 @@ func modelInfo(c trials.AgentConfig) *trials.ModelInfo {
 		return &trials.ModelInfo{Name: provider}
 	}
 	return &trials.ModelInfo{Name: name, Provider: &provider}
-}
-
-// Schema is the JSON Schema of the agent's kwargs.
-func (k Kind) Schema() map[string]any {
-	props := map[string]any{}
-	for _, o := range k.Options {
-		p := map[string]any{"type": "string", "description": o.Doc, "default": o.Default}
-		if len(o.Values) > 0 {
-			p["enum"] = o.Values
-		}
-		props[o.Name] = p
-		if o.Alias != "" {
-			props[o.Alias] = p
-		}
-	}
-	return map[string]any{
-		"$schema": "https://json-schema.org/draft/2020-12/schema", "title": k.Name, "type": "object",
-		"properties": props, "additionalProperties": k.AnyOption,
-	}
 }
 
 // Lacks are those needs of a task that the agent of a configuration cannot meet.

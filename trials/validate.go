@@ -132,10 +132,15 @@ func (c VerifierConfig) validate(e *fieldErrors) {
 	e.hosts("verifier.extra_allowed_hosts", c.ExtraAllowedHosts)
 }
 
+// variableName is what a shell can export.
+var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
 func (a AgentConfig) validate(e *fieldErrors, path string, concurrent int) {
 	within(e, path+".override_timeout_sec", a.OverrideTimeoutSec, "AgentConfig.override_timeout_sec")
 	within(e, path+".override_setup_timeout_sec", a.OverrideSetupTimeoutSec, "AgentConfig.override_setup_timeout_sec")
 	within(e, path+".max_timeout_sec", a.MaxTimeoutSec, "AgentConfig.max_timeout_sec")
+	e.require(a.ModelAPIKeyName == nil || variableName.MatchString(*a.ModelAPIKeyName), path+".model_api_key_name",
+		"it is no name of a variable: export the key in one, and give its name (--api-key-name)")
 	if a.ModelAPIFormat != nil {
 		e.word(path+".model_api_format", *a.ModelAPIFormat, "AgentConfig.model_api_format")
 	}

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -58,7 +57,7 @@ func listAgents(e *env) error {
 func showAgent(e *env, name string) error {
 	k, err := agents.Find(name)
 	if err != nil {
-		return codedError{exitNothing, err}
+		return usageError{err}
 	}
 	if e.json {
 		return printJSON(e, k.Schema())
@@ -66,16 +65,15 @@ func showAgent(e *env, name string) error {
 	w := tabwriter.NewWriter(e.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "%s: %s\n", k.Name, k.Doc)
 	for _, o := range k.Options {
-		doc := o.Doc
-		if len(o.Values) > 0 {
-			doc += ": " + strings.Join(slices.DeleteFunc(slices.Clone(o.Values), func(v string) bool { return v == "" }), ", ")
-		}
-		fmt.Fprintf(w, "  %s\t%s\tdefault %q\n", o.Name, doc, o.Default)
+		fmt.Fprintf(w, "  %s\t%s\tdefault %q\n", o.Name, o.Describe(), o.Default)
 	}
 	return w.Flush()
 }
 
 func showAgentAuth(c *cobra.Command, e *env, a *app.App, name string) error {
+	if _, err := agents.Find(name); err != nil {
+		return usageError{err}
+	}
 	auth, err := a.AgentAuth(c.Context(), name)
 	if err != nil {
 		return codedError{exitNothing, err}

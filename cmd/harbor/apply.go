@@ -118,7 +118,7 @@ func (f *sharedFlags) applyAgent(s *pflag.FlagSet, a *trials.AgentConfig) error 
 	for _, file := range f.toolFiles {
 		servers, err := configs.LoadTools(file)
 		if err != nil {
-			return fmt.Errorf("--mcp-config: %w", err)
+			return usageError{fmt.Errorf("--mcp-config: %w", err)}
 		}
 		a.MCPServers = append(slices.Clone(a.MCPServers), servers...)
 	}
@@ -295,20 +295,14 @@ func kwargValue(v string) any {
 // variables reads KEY=VALUE; the value stays as it is.
 func variables(flag string, pairs []string) (map[string]string, error) {
 	out := map[string]string{}
-	for _, p := range pairs {
+	for i, p := range pairs {
 		k, v, ok := strings.Cut(p, "=")
 		if k = strings.TrimSpace(k); !ok || k == "" {
-			return nil, fmt.Errorf("%s %s…: want KEY=VALUE", flag, firstRunes(p, 8))
+			return nil, fmt.Errorf("%s number %d: want KEY=VALUE; it is not repeated here, because it may be a key", flag, i+1)
 		}
 		out[k] = v
 	}
 	return out, nil
-}
-
-// firstRunes shows the start of something that may be a secret.
-func firstRunes(s string, n int) string {
-	r := []rune(s)
-	return string(r[:min(n, len(r))])
 }
 
 // merged puts b on top of a copy of a.

@@ -39,6 +39,23 @@ func nothingRan(format string, args ...any) error {
 	return codedError{exitNothing, fmt.Errorf(format, args...)}
 }
 
+// refusal is for a configuration that cannot be run, whoever is to blame.
+func refusal(err error) error {
+	if errors.As(err, new(usageError)) {
+		return codedError{exitUsage, err}
+	}
+	return codedError{exitNothing, err}
+}
+
+// blamed is err, which is all that is wrong with a configuration. The command line is to
+// blame when its agents are wrong, and were not in the files that it lies on.
+func blamed(inFiles, agents, err error) error {
+	if inFiles != nil || agents == nil {
+		return err
+	}
+	return usageError{err}
+}
+
 // signalError is the cause of a context that a signal ended.
 type signalError struct{ syscall.Signal }
 
@@ -69,6 +86,9 @@ func exitCode(e *env, err error) int {
 
 // say prints an error: of joined ones each by itself. What wraps them has words of its own.
 func say(w io.Writer, err error) {
+	if usage, ok := err.(usageError); ok { //nolint:errorlint // what wraps it has words of its own
+		err = usage.error
+	}
 	if all, ok := err.(interface{ Unwrap() []error }); ok {
 		for _, e := range all.Unwrap() {
 			say(w, e)

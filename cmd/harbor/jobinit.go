@@ -59,7 +59,7 @@ func (o *runOptions) initJob(args []string, how initOptions) error {
 	o.flags.partial = true
 	full, err := o.config()
 	if err != nil {
-		return codedError{exitNothing, err}
+		return refusal(err)
 	}
 	// What is asked for by name stays, also when it is the default.
 	blank := trials.JobConfig{Agents: trials.NewJobConfig().Agents}
@@ -95,7 +95,7 @@ func (o *trialOptions) initTrial(args []string, how initOptions) error {
 	o.flags.partial = true
 	full, err := o.config()
 	if err != nil {
-		return codedError{exitNothing, err}
+		return refusal(err)
 	}
 	blank := trials.TrialConfig{Agent: trials.NewJobConfig().Agents[0]}
 	given := blank

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -58,7 +59,7 @@ a job that is there already, go on with it: trials that have a result are kept.`
 func (o *runOptions) run(ctx context.Context) error {
 	cfg, err := o.config()
 	if err != nil {
-		return codedError{exitNothing, err}
+		return refusal(err)
 	}
 	if o.flags.printConfig {
 		return o.print(cfg)
@@ -90,10 +91,11 @@ func (o *runOptions) config() (trials.JobConfig, error) {
 	for _, p := range problems {
 		fmt.Fprintln(o.err, "harbor:", oneLine(p.String()))
 	}
+	inFiles := checkAgents(cfg.Agents)
 	if err := errors.Join(o.flags.apply(o.cmd.Flags(), &cfg), o.applyDiff(o.cmd.Flags(), &cfg)); err != nil {
 		return cfg, err
 	}
-	return cfg, validate(cfg)
+	return cfg, blamed(inFiles, checkAgents(cfg.Agents), validate(cfg))
 }
 
 // validate finds what is wrong with a configuration before anything is touched.
@@ -108,6 +110,13 @@ func validate(cfg trials.JobConfig) error {
 		}
 	}
 	return errors.Join(append(errs, app.CheckJob(cfg))...)
+}
+
+// checkAgents does so for agents alone.
+func checkAgents(all []trials.AgentConfig) error {
+	alone := trials.NewJobConfig()
+	alone.Agents, alone.NConcurrentTrials = all, math.MaxInt
+	return validate(alone)
 }
 
 func (o *runOptions) print(cfg trials.JobConfig) error {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"harborgate/agents"
 	"harborgate/configs"
 	"harborgate/internal/app"
 	"harborgate/trials"
@@ -103,20 +104,23 @@ func (o *trialOptions) set(cfg *trials.TrialConfig) error {
 
 // apply also holds the result against what can be run.
 func (o *trialOptions) apply(cfg *trials.TrialConfig) error {
+	inFiles := checkAgents([]trials.AgentConfig{cfg.Agent})
 	err := o.set(cfg)
+	typed := checkAgents([]trials.AgentConfig{cfg.Agent})
 	errs := []error{err, app.CheckTrial(*cfg)}
 	for _, e := range cfg.Validate() {
 		if e.Path != "task" || !o.flags.partial {
 			errs = append(errs, e)
 		}
 	}
-	return errors.Join(errs...)
+	_, unmade := agents.New(agents.Input{Config: cfg.Agent})
+	return blamed(inFiles, typed, errors.Join(append(errs, unmade)...))
 }
 
 func (o *trialOptions) run(ctx context.Context) error {
 	cfg, err := o.config()
 	if err != nil {
-		return codedError{exitNothing, err}
+		return refusal(err)
 	}
 	if o.flags.printConfig {
 		return printJSON(o.env, cfg.Redacted(o.lookup))

@@ -96,7 +96,7 @@ func trimmed(names []string) []string {
 
 // values are flags of a form of their own, and what reads it.
 var values = map[string]func(flag string, given []string) error{
-	"ak": wantsPairs, "ek": wantsEnvironment, "ae": wantsVariables, "ve": wantsVariables,
+	"ak": wantsPairs, "model": wantsModels, "ek": wantsEnvironment, "ae": wantsVariables, "ve": wantsVariables,
 	"mounts": wantsMounts, "mounts-json": wantsMounts, "cpus": wantsPolicy, "memory": wantsPolicy,
 }
 
@@ -104,6 +104,14 @@ var values = map[string]func(flag string, given []string) error{
 func wantsPolicy(flag string, given []string) error {
 	if !slices.Contains([]string{"auto", "limit", "ignore", "request", "guarantee"}, given[0]) {
 		return fmt.Errorf("%s %q: want auto, limit or ignore", flag, given[0])
+	}
+	return nil
+}
+
+// wantsModels refuses an empty name: of a variable that is not set, as a rule.
+func wantsModels(flag string, given []string) error {
+	if slices.Contains(given, "") {
+		return fmt.Errorf("%s is empty: write provider/name, as anthropic/claude-sonnet-4-5", flag)
 	}
 	return nil
 }
