@@ -51,6 +51,7 @@ func cleanup(c *cobra.Command, e *env, a *app.App, names []string, dry, images b
 	s := &cleaning{App: a, dry: dry, out: []cleaned{}}
 	late := !dry && a.Unburied()
 	s.tokens(c.Context())
+	s.fetches()
 	for _, name := range names {
 		s.clean(c.Context(), name, late, images)
 	}
@@ -76,6 +77,15 @@ func (s *cleaning) tokens(ctx context.Context) {
 	s.fail(err)
 	for _, g := range left {
 		s.out = append(s.out, cleaned{"auth proxy", "token", g.ID, g.Spec.Trial, "its harbor process is dead"})
+	}
+}
+
+// fetches looks at the cache of agents.
+func (s *cleaning) fetches() {
+	left, err := s.SweepAgents(s.dry)
+	s.fail(err)
+	for _, dir := range left {
+		s.out = append(s.out, cleaned{"cache", "download", "unfinished", dir, "its harbor process is dead"})
 	}
 }
 

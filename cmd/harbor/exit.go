@@ -150,6 +150,15 @@ func withSignals(ctx context.Context, w io.Writer) (context.Context, signals, fu
 	}
 }
 
+// stopped is the end by a signal; nil where there was none.
+func stopped(ctx context.Context) error {
+	var sig signalError
+	if errors.As(context.Cause(ctx), &sig) {
+		return codedError{exitSignalled + int(sig.Signal), fmt.Errorf("stopped by %w", sig)}
+	}
+	return nil
+}
+
 // hangups gives a service SIGHUP for a request of its own: it ends nothing any more.
 func (s signals) hangups() (<-chan struct{}, func()) {
 	hup, out, done := make(chan os.Signal, 1), make(chan struct{}), make(chan struct{})

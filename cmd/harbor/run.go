@@ -161,10 +161,16 @@ func (o *runOptions) job(ctx context.Context, a *app.App, cfg trials.JobConfig) 
 		if err != nil {
 			return codedError{exitNothing, err}
 		}
+		if _, err := a.LacksAgents(ctx, plan); err != nil {
+			return codedError{exitNothing, err}
+		}
 		return o.dryRun(plan, p.Info(), a.ModelRoutes(ctx, plan, o.flags.settings))
 	}
 	late := a.Unburied()
 	o.sweep(ctx, a, p)
+	if err := o.fetchAgents(ctx, a, plan); err != nil {
+		return err
+	}
 	j, err := a.StartJob(plan, p, o.flags.settings)
 	if err != nil {
 		return codedError{exitNothing, err}
@@ -325,9 +331,8 @@ func (o *runOptions) watch(ctx context.Context, j *app.Job) error {
 
 // outcome turns a finished job into the exit code.
 func outcome(ctx context.Context, s app.Summary) error {
-	var sig signalError
-	if errors.As(context.Cause(ctx), &sig) {
-		return codedError{exitSignalled + int(sig.Signal), fmt.Errorf("stopped by %w", sig)}
+	if err := stopped(ctx); err != nil {
+		return err
 	}
 	x := s.Result.Harborgate
 	if x == nil { // of a job that Harbor finished; its trials say it

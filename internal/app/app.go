@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"sync"
 
+	"harborgate/agents/packages"
 	"harborgate/configs"
 	"harborgate/internal/atomicfile"
 	"harborgate/internal/shares"
@@ -35,6 +36,8 @@ type App struct {
 	log   *slog.Logger
 	opt   Options
 	owner *shares.Owner
+
+	packages *packages.Cache // of agents
 
 	mu    sync.Mutex // guards what follows
 	open  map[string]providers.Provider
@@ -93,7 +96,10 @@ func New(o Options) (*App, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &App{Dirs: dirs, Host: host, log: o.Logger, opt: o, owner: owner, open: map[string]providers.Provider{}, pools: map[string]*shares.Pool{}}, nil
+	return &App{
+		Dirs: dirs, Host: host, log: o.Logger, opt: o, owner: owner, packages: packages.NewCache(filepath.Join(dirs.Cache, "agents")),
+		open: map[string]providers.Provider{}, pools: map[string]*shares.Pool{},
+	}, nil
 }
 
 func helperDir(lookup func(string) (string, bool)) (string, error) {

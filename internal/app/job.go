@@ -13,7 +13,6 @@ import (
 	"github.com/google/uuid"
 
 	"harborgate/agents"
-	"harborgate/agents/packages"
 	"harborgate/internal/events"
 	"harborgate/providers"
 	"harborgate/scheduler"
@@ -150,7 +149,7 @@ const removals = 4
 func (a *App) newRunner(p providers.Provider, images *runner.Images, ev runner.Events, c runner.Credentials, log *slog.Logger, removed func(string, providers.ID, error)) *runner.Runner {
 	opt := runner.Options{
 		Provider: p, Images: images, Events: ev, Credentials: c, Lookup: a.opt.Lookup,
-		Packages: packages.NewCache(filepath.Join(a.Dirs.Cache, "agents")).Get,
+		Packages: a.packages.Get,
 		Owner:    a.owner.ID, Host: a.owner.Host, Logger: log, OnRemoved: removed, Removals: removals,
 	}
 	if dir, err := a.owner.Temp(); err == nil {

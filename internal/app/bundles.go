@@ -1,0 +1,75 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+
+	"harborgate/agents"
+	"harborgate/trials"
+)
+
+// FetchAgents gets the programs of a plan's agents to this host before anything is
+// made: a trial would only meet the same error. fetching hears of each package that is
+// not there yet.
+func (a *App) FetchAgents(ctx context.Context, p *Plan, fetching func(name, version string)) error {
+	return a.eachPart(p, func(part agents.Part) error {
+		lacks, err := a.packages.Lacks(ctx, part.Package)
+		if err != nil || !lacks {
+			return err
+		}
+		fetching(part.Name, part.Version)
+		_, err = a.packages.Get(ctx, part.Package)
+		return err
+	})
+}
+
+// LacksAgents reports whether programs of a plan's agents would have to be fetched; the
+// error says why this host could not. It makes nothing.
+func (a *App) LacksAgents(ctx context.Context, p *Plan) (lacks bool, err error) {
+	err = a.eachPart(p, func(part agents.Part) error {
+		one, err := a.packages.Lacks(ctx, part.Package)
+		lacks = lacks || one
+		return err
+	})
+	return lacks, err
+}
+
+// SweepAgents removes what killed fetches left in the cache, or only finds it.
+func (a *App) SweepAgents(onlyFind bool) (left []string, err error) {
+	return a.packages.Sweep(onlyFind)
+}
+
+// eachPart goes through the packages of the agents that trials of a plan want.
+func (a *App) eachPart(p *Plan, do func(agents.Part) error) error {
+	seen := map[string]bool{}
+	for _, t := range p.Trials {
+		c := t.Config.Agent
+		key := fmt.Sprint(c.AgentName(), c.Kwargs["version"], c.Kwargs["install"])
+		if t.Config.SourceTrial != nil || seen[key] {
+			continue
+		}
+		seen[key] = true
+		parts, err := parts(c)
+		for i := 0; i < len(parts) && err == nil; i++ {
+			err = do(parts[i])
+		}
+		if err != nil {
+			return fmt.Errorf("agent %s: %w", c.AgentName(), err)
+		}
+	}
+	return nil
+}
+
+// parts are the packages of an agent. One that cannot be made has none: its trials
+// say why.
+func parts(c trials.AgentConfig) ([]agents.Part, error) {
+	a, err := agents.New(agents.Input{Config: c})
+	if err != nil {
+		return nil, nil //nolint:nilerr // see above
+	}
+	if b, ok := a.(agents.Bundled); ok {
+		return b.Bundle(runtime.GOARCH)
+	}
+	return nil, nil
+}
