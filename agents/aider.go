@@ -98,8 +98,13 @@ type aiderOutcome struct {
 	in, read, out int64
 	cost          *float64
 	failure       string
-	rest          int // lines that the failure may go on for
+	rest          int  // lines that the failure may go on for
+	nothing       bool // the answer whose tokens are said next is none
 }
+
+// aiderNothing begins what aider says of an answer without a text. It goes on to say
+// how many tokens that took, as of any answer.
+const aiderNothing = "Empty response received from LLM"
 
 // failureLines is how far a failure is read, which comes in lines of a terminal.
 const failureLines = 4
@@ -108,7 +113,7 @@ const failureLines = 4
 var (
 	aiderTokens = regexp.MustCompile(`^Tokens: (\S+) sent,(?: (\S+) cache write,)?(?: (\S+) cache hit,)? (\S+) received\.`)
 	aiderCost   = regexp.MustCompile(`\$([0-9.]+) session`)
-	aiderError  = regexp.MustCompile(`^litellm\.\w+|^Empty response received from LLM|^Model \S+ has hit a token limit`)
+	aiderError  = regexp.MustCompile(`^litellm\.\w+|^` + aiderNothing + `|^Model \S+ has hit a token limit`)
 )
 
 func (o *aiderOutcome) line(b []byte) {
@@ -120,10 +125,14 @@ func (o *aiderOutcome) line(b []byte) {
 	m := aiderTokens.FindSubmatch(b)
 	switch {
 	case m != nil:
-		o.answers, o.failure, o.rest = o.answers+1, "", 0
+		if !o.nothing {
+			o.failure = ""
+		}
+		o.answers, o.rest, o.nothing = o.answers+1, 0, false
 		o.in, o.read, o.out = o.in+aiderCount(m[1])+aiderCount(m[3]), o.read+aiderCount(m[3]), o.out+aiderCount(m[4])
 	case aiderError.Match(b):
 		o.failure, o.rest = string(bytes.TrimSpace(b)), failureLines
+		o.nothing = bytes.HasPrefix(b, []byte(aiderNothing))
 	case o.rest > 0:
 		o.failure, o.rest = o.failure+" "+string(bytes.TrimSpace(b)), o.rest-1
 	}

@@ -28,6 +28,8 @@ func TestAiderSaysWhatBecameOfItInItsText(t *testing.T) {
 		"again":       {"litellm.APIError: x\nRetrying in 0.2 seconds...\nTokens: 100 sent, 1 received.\n", 100, 0, 1, 0, ""},
 		"in the end":  {"Tokens: 100 sent, 1 received.\nlitellm.RateLimitError: x\n", 100, 0, 1, 0, "litellm.RateLimitError"},
 		"says errors": {"> litellm.APIError: that is what the task is about\nTokens: 100 sent, 1 received.\n", 100, 0, 1, 0, ""},
+		"empty":       {"Empty response received from LLM. Check your provider account?\n\nTokens: 2.3k sent, 0 received. Cost: $0.01 message, $0.01 session.\n", 2300, 0, 0, 0.01, "Empty response received from LLM"},
+		"empty first": {"Empty response received from LLM. Check your provider account?\nTokens: 100 sent, 0 received.\nTokens: 200 sent, 2 received.\n", 300, 0, 2, 0, ""},
 		"nothing":     {"Aider v1\n", -1, -1, -1, 0, "without an answer"},
 	} {
 		o := aider().outcome()

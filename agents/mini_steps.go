@@ -17,8 +17,8 @@ func miniSteps(r *atif.Run) func([]byte) {
 				r.Add(m.step())
 			case m.Role == "tool":
 				r.Observe(m.Call, textOf(m.Content))
-			case m.Role == "system":
-				r.Add(atif.Step{Source: atif.System, Message: textOf(m.Content)})
+			case m.Role == "system": // the task is there already, which came behind it
+				r.Lead(atif.Step{Source: atif.System, Message: textOf(m.Content)})
 			case m.Role == "user" && i > 1: // the first holds the instruction
 				r.Add(atif.Step{Source: atif.User, Message: textOf(m.Content), Timestamp: m.time()})
 			}

@@ -74,6 +74,9 @@ func TestMiniTrajectory(t *testing.T) {
 		if name != "success" {
 			continue
 		}
+		if doc.Steps[0].Source != atif.System || doc.Steps[1].Source != atif.User || doc.Steps[1].ID != 2 {
+			t.Errorf("the system prompt does not come first: %+v", doc.Steps[:2])
+		}
 		if s := doc.Steps[2]; len(s.ToolCalls) != 1 || s.Observation == nil || s.Timestamp == "" || value(s.Metrics.Prompt) != 1000 {
 			t.Errorf("%+v", s)
 		}

@@ -28,6 +28,16 @@ func (r *Run) Add(s Step) {
 	r.steps = append(r.steps, s)
 }
 
+// Lead adds a step before all others.
+func (r *Run) Lead(s Step) {
+	rest := r.steps
+	r.steps, r.calls = nil, nil
+	r.Add(s)
+	for _, s := range rest {
+		r.Add(s)
+	}
+}
+
 // Observe adds what came of a call. That of a call nobody made is no step's.
 func (r *Run) Observe(call, content string) {
 	id, ok := r.calls[call]
