@@ -25,7 +25,7 @@ model=$!
 read -r _ url <"$work/said"
 cat >"$work/config.yaml" <<EOF
 upstreams:
-  anthropic: &model {dialect: anthropic, base_url: "$url", keys: ["env:DEMO_KEY"], local: true, prices: {"*": {input: 3, output: 15}}}
+  anthropic: &model {dialect: anthropic, base_url: "$url", keys: ["env:DEMO_KEY"], local: true, prices: {"*": {input: 3, output: 15, cache_read: 0.3, cache_write: 3.75}}}
   openai: {<<: *model, dialect: openai, base_url: "$url/v1"}
 EOF
 export DEMO_KEY=a-key-of-the-demo HARBOR_CONFIG=$work/config.yaml

@@ -21,7 +21,7 @@ func meteredLines(r *trials.Result) []string {
 		}
 	}
 	if a := r.AgentResult; a != nil && (a.InputTokens != nil || a.OutputTokens != nil || a.CostUSD != nil) {
-		out = append(out, "claimed\t"+usageText(a.Usage))
+		out = append(out, "claimed by the agent\t"+usageText(a.Usage))
 	}
 	return out
 }
@@ -30,7 +30,7 @@ func meteredLines(r *trials.Result) []string {
 func phaseLines(p trials.Phase, m trials.Metered) []string {
 	switch {
 	case m.Requests == 0 && m.Partial:
-		return []string{fmt.Sprintf("models, %s\tnot known: the auth proxy could not be asked any more", p)}
+		return []string{fmt.Sprintf("counted by the proxy, %s\tnot known: the auth proxy could not be asked any more", p)}
 	case m.Requests == 0:
 		return nil
 	}
@@ -50,7 +50,7 @@ func phaseLines(p trials.Phase, m trials.Metered) []string {
 	if m.WaitSec > 0 {
 		parts = append(parts, fmt.Sprintf("waited %.1fs", m.WaitSec))
 	}
-	out := []string{fmt.Sprintf("models, %s\t%s", p, strings.Join(parts, " · "))}
+	out := []string{fmt.Sprintf("counted by the proxy, %s\t%s", p, strings.Join(parts, " · "))}
 	for _, part := range m.Models {
 		one := trials.Metered{Tokens: part.Tokens, CostUSD: part.CostUSD}
 		out = append(out, fmt.Sprintf("  %s\t%s · %s", oneLine(part.Model), plural(int(part.Requests), "request"), usageText(one.Usage())))

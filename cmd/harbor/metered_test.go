@@ -21,10 +21,10 @@ func TestTrialShowHasWhatWasMeteredBesideTheClaim(t *testing.T) {
 		}},
 	}
 	want := []string{
-		"models, agent_execution\t3 requests · 1 refused here · 1.50k in (300 cached) · 42 out · $0.013 · waited 2.0s",
+		"counted by the proxy, agent_execution\t3 requests · 1 refused here · 1.50k in (300 cached) · 42 out · $0.013 · waited 2.0s",
 		"  m\\x1b[1m\t2 requests · 0 in (0 cached) · 42 out · –",
-		"models, verifier\tnot known: the auth proxy could not be asked any more",
-		"claimed\t– in (– cached) · 7 out · –",
+		"counted by the proxy, verifier\tnot known: the auth proxy could not be asked any more",
+		"claimed by the agent\t– in (– cached) · 7 out · –",
 	}
 	if got := meteredLines(r); !slices.Equal(got, want) {
 		t.Errorf("got %q", got)

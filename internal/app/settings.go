@@ -148,7 +148,7 @@ func (q SettingsQuery) check(all []route, model string) error {
 	f := q.Format
 	switch speaks := strings.Join(f.dialects, ", "); {
 	case q.Model != "" && model == "":
-		return fmt.Errorf("no upstream that %s can use (%s) has the model %s: see `harbor auth models`", f.Agent, speaks, q.Model)
+		return fmt.Errorf("there is no upstream with model %s for %s, which speaks %s: see `harbor auth models`", q.Model, f.Agent, speaks)
 	case len(all) == 0:
 		return fmt.Errorf("there is no upstream with models for %s, which speaks %s: see `harbor auth models` and `harbor auth check`", f.Agent, speaks)
 	case all[0].Base == "":

@@ -53,7 +53,7 @@ func TestSettingsOfOffers(t *testing.T) {
 		"qwen, a model tells":      {"qwen", "gpt-6", []string{"export OPENAI_BASE_URL='http://h:1/openai/v1'"}, "", false},
 		"env":                      {"env", "", []string{"export OPENAI_BASE_URL='http://h:1/house/v1'", "export ANTHROPIC_BASE_URL='http://h:1/anthropic'"}, "dead", false},
 		"env, a model comes first": {"env", "openai/gpt-6", []string{"export OPENAI_BASE_URL='http://h:1/openai/v1'"}, "", false},
-		"no such model":            {"codex", "claude-x", []string{"no upstream that Codex can use (openai, openrouter) has the model claude-x"}, "", true},
+		"no such model":            {"codex", "claude-x", []string{"no upstream with model claude-x for Codex, which speaks openai, openrouter"}, "", true},
 	} {
 		text, beside, err := SettingsQuery{formatNamed(t, c.format), settings.Key{Variable: "T"}, c.model}.Settings(offered())
 		got := text + beside
