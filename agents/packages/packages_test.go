@@ -240,7 +240,7 @@ func manifested(t *testing.T, text string) string {
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
 	w := tar.NewWriter(z)
-	for name, content := range map[string]string{"package/package.json": text, "package/vendor/rg": program + "...", "package/vendor/short": "x", "package/vendor/package.json": "{}"} {
+	for name, content := range map[string]string{"package/package.json": text, "package/vendor/rg": program + strings.Repeat("\x00", 70<<10), "package/vendor/short": "x", "package/vendor/package.json": "{}"} {
 		if err := w.WriteHeader(&tar.Header{Name: name, Typeflag: tar.TypeReg, Mode: 0o644, Size: int64(len(content))}); err != nil {
 			t.Fatal(err)
 		}
@@ -265,13 +265,19 @@ func TestOtherPackageThanAskedForIsNotUsed(t *testing.T) {
 
 func TestProgramsWithoutTheRightToRunGetIt(t *testing.T) {
 	t.Parallel()
-	to := filepath.Join(t.TempDir(), "to")
-	if err := unpack(manifested(t, "{}"), "package", to); err != nil {
+	packed, to := manifested(t, "{}"), filepath.Join(t.TempDir(), "to")
+	if err := unpack(packed, "package", to); err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string]os.FileMode{"vendor/rg": 0o755, "vendor/short": 0o644, "package.json": 0o644} {
-		if fi, err := os.Stat(filepath.Join(to, name)); err != nil || fi.Mode() != want {
-			t.Errorf("%s: %v %v", name, fi, err)
+	inside, err := cook(t, Archive{Spec: "agent@1.0", Below: "package"}.Inside(), map[string]string{"npm": "cp " + packed + " agent-1.0.tgz"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{to, inside} {
+		for name, want := range map[string]os.FileMode{"vendor/rg": 0o755, "vendor/short": 0o644, "package.json": 0o644} {
+			if fi, err := os.Stat(filepath.Join(dir, name)); err != nil || fi.Mode() != want {
+				t.Errorf("%s/%s: %v %v", dir, name, fi, err)
+			}
 		}
 	}
 }

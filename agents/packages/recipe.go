@@ -41,8 +41,14 @@ npm pack %[1]s --ignore-scripts --loglevel=error --no-update-notifier
 mv ./*.tgz archive.tgz
 %[2]smkdir -p "$1"/%[3]s
 tar -xzf archive.tgz -C "$1"/%[3]s --strip-components=%[4]d %[5]s
-`, quoted(a.Spec), check, quoted(dir), strings.Count(a.Below, "/")+1, quoted(a.Below))
+`, quoted(a.Spec), check, quoted(dir), strings.Count(a.Below, "/")+1, quoted(a.Below)) + runnable
 }
+
+// runnable gives programs that come without it the right to be run, as put does, where
+// the image has a find. Small files are none: there are many of them.
+const runnable = `! command -v find >/dev/null || find "$1" -type f ! -perm -100 -size +64k -exec sh -c '
+for f; do if head -c 4 "$f" | grep -q ELF; then chmod 755 "$f"; fi; done' sh {} +
+`
 
 // Inside implements Source.
 func (as Archives) Inside() Recipe {
