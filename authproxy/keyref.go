@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,6 +14,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"harborgate/authproxy/internal/wire"
 )
 
 // KeyRef says where a key is. The key itself is never in a configuration.
@@ -103,12 +106,32 @@ func (s Sources) resolve(ctx context.Context, k KeyRef) (Secret, error) {
 	return Secret{text}, nil
 }
 
+// CheckKeys says which key of an upstream a proxy could not start with. Programs that
+// give out keys are not run.
+func (c Config) CheckKeys(ctx context.Context, s Sources) error {
+	for _, name := range slices.Sorted(maps.Keys(c.Upstreams)) {
+		u := c.Upstreams[name]
+		if u.slot() == wire.NoKey {
+			continue
+		}
+		for _, ref := range u.Keys {
+			if strings.HasPrefix(string(ref), "command:") {
+				continue
+			}
+			if _, err := s.resolve(ctx, ref); err != nil {
+				return fmt.Errorf("upstream %s: %w", name, err)
+			}
+		}
+	}
+	return nil
+}
+
 // plausible refuses what providers never give out: a placeholder, several lines, a
 // whole file of something else.
 func plausible(key string) error {
 	const shortest, most = 8, 16 << 10
 	lower := strings.ToLower(key)
-	placeholders := []string{"proxy-managed", "changeme", "placeholder", "your-api-key", "your_api_key", "<", "${", "$(", "xxxxxxxx"}
+	placeholders := []string{"proxy-managed", "changeme", "change-me", "placeholder", "replace-me", "your", "sk-your", "sk-ant-your", "sk-xxx", "sk-ant-xxx", "<", "${", "$(", "xxxxxxxx"}
 	switch {
 	case key == "":
 		return errors.New("it is empty")

@@ -275,9 +275,14 @@ func TestRow31CacheReadsHaveTheirPrice(t *testing.T) {
 
 func TestRow33PlaceholdersAreFoundAtStart(t *testing.T) {
 	t.Parallel()
-	s := Sources{LookupEnv: func(string) (string, bool) { return "proxy-managed", true }}
-	if _, err := s.resolve(t.Context(), "env:K"); err == nil || !strings.Contains(err.Error(), "placeholder") || !strings.Contains(err.Error(), "env:K") {
-		t.Error(err)
+	for _, text := range []string{"proxy-managed", "your-key-here", "YOUR_API_KEY", "sk-ant-your-key-here", "sk-xxxxxxxxxxxx", "<the key>"} {
+		s := Sources{LookupEnv: func(string) (string, bool) { return text, true }}
+		c := Config{Upstreams: map[string]Upstream{"a": {Dialect: "openai", Keys: []KeyRef{"env:K"}}}}
+		for _, err := range []error{c.CheckKeys(t.Context(), s), func() error { _, err := s.resolve(t.Context(), "env:K"); return err }()} {
+			if err == nil || !strings.Contains(err.Error(), "env:K") || strings.Contains(err.Error(), text) {
+				t.Errorf("%s: %v", text, err)
+			}
+		}
 	}
 }
 

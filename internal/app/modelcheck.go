@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -30,11 +31,21 @@ func (a *App) CheckModels(ctx context.Context, p *Plan, set Settings) (notes []t
 		}
 		defer m.close()
 	case needed:
-		if _, err := a.jobConfig(p.ID); err != nil {
+		if err := a.checkKeys(ctx, p.ID, m.own); err != nil {
 			return nil, err
 		}
 	}
 	return m.check(ctx, p.Config.Agents, needed)
+}
+
+// checkKeys finds keys that a job's own proxy could not start with.
+func (a *App) checkKeys(ctx context.Context, id string, own ownEndpoints) error {
+	c, err := a.jobConfig(id)
+	if err != nil {
+		return err
+	}
+	maps.Copy(c.Upstreams, own.upstreams)
+	return c.CheckKeys(ctx, authproxy.Sources{LookupEnv: own.over(a.opt.Lookup)})
 }
 
 // check says why agents and their models cannot go together; notes are what users should
