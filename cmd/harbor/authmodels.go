@@ -83,7 +83,7 @@ func (f *modelsFlags) check(e *env) error {
 	case f.format != "" && e.json:
 		return usageError{errors.New("--json lists models, --format prints settings: choose one")}
 	case !variableName.MatchString(f.key.Variable):
-		return usageError{fmt.Errorf("--token-variable %q is no name of a variable", f.key.Variable)}
+		return usageError{errors.New("--token-variable: it is no name of a variable; it is not repeated here, because it may be a token")}
 	}
 	token := f.key.Text
 	if token == "" {

@@ -106,6 +106,9 @@ func (e *asked) readFlags(a *trials.AgentConfig, lookup func(string) (string, bo
 		return nil
 	}
 	if v, _ := lookup(name); v == "" {
+		if name != strings.ToUpper(name) {
+			name = "that it names (not repeated here, because it may be a key)"
+		}
 		return fmt.Errorf("--api-key-name (model_api_key_name): the variable %s is not set: export it with the key of the endpoint, or name another", name)
 	}
 	e.variable, e.value = name, ""
