@@ -18,7 +18,7 @@ func Copy(w io.Writer, path, grant string, since time.Time) error {
 	mark := fmt.Appendf(nil, `"grant":%q`, grant)
 	for _, log := range slices.Backward(aside(path)) {
 		fi, err := os.Stat(log)
-		if errors.Is(err, fs.ErrNotExist) || err == nil && fi.ModTime().Before(since) {
+		if errors.Is(err, fs.ErrNotExist) || err == nil && fi.ModTime().Add(coarse).Before(since) {
 			continue
 		}
 		if err == nil {
@@ -30,6 +30,9 @@ func Copy(w io.Writer, path, grant string, since time.Time) error {
 	}
 	return nil
 }
+
+// coarse is more than a file's time may be behind the clock.
+const coarse = time.Second
 
 // copyLines writes the whole lines of a file that hold mark.
 func copyLines(w io.Writer, path string, mark []byte) error {
