@@ -48,9 +48,9 @@ func aiderFiles(j job) (map[string]string, error) {
 }
 
 // aiderStart gives aider the prices that it would look up outside, in a home that it
-// can write to. It works in a
-// repository that is there, and makes none; a name for commits that it will not make
-// is in the environment, so that it does not write one down.
+// can write to. It works in a repository that is there, and makes none; a name for
+// commits that it will not make is in the environment, so that it does not write one
+// down.
 const aiderStart = `mkdir -p "$HOME/.aider/caches" 2>/dev/null || { export HOME="$1"; mkdir -p "$HOME/.aider/caches"; }
 shift
 cp "$0/litellm/model_prices_and_context_window_backup.json" "$HOME/.aider/caches/model_prices_and_context_window.json"

@@ -8,8 +8,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
+	"unicode"
 )
 
 // Provider is one model API of the auth proxy.
@@ -41,15 +41,21 @@ func check(all []Provider) error {
 		return errors.New("there is no upstream whose format the agent speaks")
 	}
 	for _, p := range all {
-		if p.Name == "" || p.Base == "" || strings.ContainsAny(p.Name, "/\n") {
+		if p.Name == "" || p.Base == "" || strings.Contains(p.Name, "/") || unprintable(p.Name) {
 			return fmt.Errorf("provider %q at %q cannot be described", p.Name, p.Base)
 		}
-		if slices.ContainsFunc(p.Models, func(m Model) bool { return m.ID == "" }) {
-			return fmt.Errorf("provider %s has a model without a name", p.Name)
+		for _, m := range p.Models {
+			if m.ID == "" || unprintable(m.ID) {
+				return fmt.Errorf("provider %s has a model %q: a name needs characters, and none that control a terminal", p.Name, m.ID)
+			}
 		}
 	}
 	return nil
 }
+
+// unprintable reports whether a name holds what not every format gives back: line
+// breaks and their like.
+func unprintable(name string) bool { return strings.ContainsFunc(name, unicode.IsControl) }
 
 // versioned is the base URL for clients that want the version in it.
 func (p Provider) versioned() string {

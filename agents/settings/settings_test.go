@@ -93,10 +93,21 @@ func TestOmpIsCheckedBeforeItIsShown(t *testing.T) {
 	}
 }
 
+func TestModelNameThatYAMLDoesNotGiveBackIsRefused(t *testing.T) {
+	t.Parallel()
+	for _, id := range []string{"\n2", "a\x1b[2J"} {
+		doc, err := Omp([]Provider{{Name: "a", Dialect: "openai", Base: proxy, Models: []Model{{ID: id}}}}, byText)
+		if err == nil || strings.Contains(err.Error(), id) {
+			t.Errorf("%q: %v %s", id, err, doc)
+		}
+	}
+}
+
 func FuzzOmp(f *testing.F) {
 	f.Add("name", "model", "token")
 	f.Add("a: b", "#x\ny", "'\"\x00")
 	f.Add("true", "1e3", "~")
+	f.Add("0", "\n2", "k")
 	f.Fuzz(func(t *testing.T, name, model, token string) {
 		doc, err := Omp([]Provider{{Name: name, Dialect: "openai", Base: proxy, Models: []Model{{ID: model}}}}, Key{Text: token})
 		if err != nil {
