@@ -44,6 +44,7 @@ func runModel(ctx context.Context, args []string, out, errs io.Writer) error {
 		defer f.Close()
 		m.log = f
 	}
+	defer m.answering.Lock() // the log is whole when the last answer is
 	return serve(ctx, *listen, m, out)
 }
 
@@ -71,6 +72,8 @@ type model struct {
 	mock    *mockllm.Server
 	refuses *mockllm.Server // answers who has not got the key
 	key     string
+
+	answering sync.RWMutex // held for reading by each request
 
 	mu  sync.Mutex
 	log io.Writer
@@ -135,6 +138,10 @@ func credentials(h http.Header) []credential {
 
 // ServeHTTP answers one request and writes its line.
 func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !m.answering.TryRLock() {
+		return // it ends
+	}
+	defer m.answering.RUnlock()
 	given := credentials(r.Header)
 	mock := m.mock
 	if m.key != "" && (len(given) != 1 || given[0].value != m.key) {

@@ -295,7 +295,7 @@ func (o *runOptions) showEnd(dir string, s app.Summary) error {
 	if o.regraded != nil {
 		o.showRegrades(o.regraded)
 	}
-	if fi, _ := os.Stat(dir); fi == nil { // somebody removed it while the job ran
+	if fi, _ := os.Stat(dir); fi == nil || s.Removed {
 		return nil
 	}
 	_, err := fmt.Fprintf(o.out, "\nResults: %s\n", oneLine(o.shown))

@@ -60,6 +60,7 @@ type Summary struct {
 	Planned int
 	ByKey   map[stats.Key]int // planned trials by arm and data set
 	Damage  error             // why Result is RestoredResult, nil when it was read
+	Removed bool              // somebody removed the job's directory while it ran
 }
 
 // Settings are the wishes of the command line that no configuration holds.
@@ -194,7 +195,9 @@ func (j *Job) Run(ctx context.Context) (Summary, error) {
 	j.Events.Emit(trials.NewEvent(trials.EventJobEnd, "", 0, 0, map[string]any{
 		"graded": res.Harborgate.Graded, "ungraded": res.Harborgate.Ungraded, "unstarted": unstarted, "interrupted": interrupted,
 	}))
-	return Summary{Result: res, Trials: j.tally.all(), Planned: j.Plan.Total(), ByKey: j.Plan.byKey()}, j.ended(errors.Join(err, werr))
+	return Summary{
+		Result: res, Trials: j.tally.all(), Planned: j.Plan.Total(), ByKey: j.Plan.byKey(), Removed: errors.As(err, new(*results.GoneError)),
+	}, j.ended(errors.Join(err, werr))
 }
 
 // writeLock reads every task once for its digest, beside the first trials.
