@@ -149,8 +149,14 @@ type Resource struct {
 // and start others from it.
 type Snapshotter interface {
 	// Snapshot keeps the file system of a sandbox in which nothing runs. The
-	// sandbox goes on unchanged.
+	// sandbox goes on unchanged. A sandbox from the snapshot has the entrypoint, user,
+	// working directory and environment of the image that the first one came from, and
+	// nothing of that one's own Spec. KindUnsupported is for backends that cannot after all.
 	Snapshot(ctx context.Context, id ID, name string, labels map[string]string) (ref string, err error)
+	// InspectSnapshot returns KindNotFound when the snapshot is not present.
+	InspectSnapshot(ctx context.Context, ref string) (Image, error)
+	// DeleteSnapshot removes a snapshot. Not there is success; one in use is KindDenied
+	// where it cannot go while it is.
 	DeleteSnapshot(ctx context.Context, ref string) error
 }
 

@@ -114,7 +114,7 @@ func (p *Provider) askForContainer(ctx context.Context, spec providers.Spec, img
 			continue
 		}
 		if kindOf(err) == providers.KindNotFound {
-			p.configs.Remove(spec.Source.Image) // somebody removed the image
+			p.configs.Remove(img.ref) // somebody removed the image
 		}
 		return "", p.unclear(spec.Name, err)
 	}

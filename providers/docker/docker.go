@@ -112,11 +112,11 @@ func New(o Options) (*Provider, error) {
 // Info describes the driver; the engine is not asked.
 func (p *Provider) Info() providers.Info {
 	return providers.Info{Name: p.name, Type: Type, Can: providers.Capabilities{
-		Sources:  []providers.SourceKind{providers.SourceImage},
+		Sources:  []providers.SourceKind{providers.SourceImage, providers.SourceSnapshot},
 		Networks: []providers.NetworkMode{providers.NetworkPublic, providers.NetworkNone},
 		CPU:      true, Memory: true, PIDs: true,
 		Mounts: true, Users: true, TTY: true,
-		Builds: true, Sizes: true,
+		Snapshots: true, Builds: true, Sizes: true,
 	}}
 }
 

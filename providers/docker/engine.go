@@ -41,6 +41,7 @@ type engineContainers interface {
 	ContainerRemove(ctx context.Context, id string, o container.RemoveOptions) error
 	ContainerWait(ctx context.Context, id string, cond container.WaitCondition) (<-chan container.WaitResponse, <-chan error)
 	ContainerAttach(ctx context.Context, id string, o container.AttachOptions) (types.HijackedResponse, error)
+	ContainerCommit(ctx context.Context, id string, o container.CommitOptions) (container.CommitResponse, error)
 	CopyToContainer(ctx context.Context, id, path string, tar io.Reader, o container.CopyToContainerOptions) error
 }
 
@@ -54,6 +55,7 @@ type engineImages interface {
 	ImageList(ctx context.Context, o image.ListOptions) ([]image.Summary, error)
 	ImagePull(ctx context.Context, ref string, o image.PullOptions) (io.ReadCloser, error)
 	ImageRemove(ctx context.Context, id string, o image.RemoveOptions) ([]image.DeleteResponse, error)
+	ImageLoad(ctx context.Context, tar io.Reader, o ...client.ImageLoadOption) (image.LoadResponse, error)
 	ImageBuild(ctx context.Context, tar io.Reader, o build.ImageBuildOptions) (build.ImageBuildResponse, error)
 }
 

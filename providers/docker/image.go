@@ -33,11 +33,14 @@ const idPrefix = "sha256:"
 // imageFor makes the image of a spec present and reads its configuration.
 func (p *Provider) imageFor(ctx context.Context, spec providers.Spec) (imageConfig, error) {
 	ref := spec.Source.Image
+	if spec.Source.Snapshot != "" {
+		ref = spec.Source.Snapshot
+	}
 	if c, ok := p.configs.Get(ref); ok {
 		return c, nil
 	}
 	c, err := p.inspect(ctx, ref)
-	if err == nil || !providers.Is(err, providers.KindNotFound) {
+	if err == nil || !providers.Is(err, providers.KindNotFound) || spec.Source.Snapshot != "" {
 		return c, err
 	}
 	if _, err := p.PullImage(ctx, ref, lineWriter(spec.Progress)); err != nil {

@@ -23,7 +23,7 @@ func (p *Provider) Snapshot(ctx context.Context, id providers.ID, name string, l
 	tree := b.fs.Clone()
 	b.mu.Unlock()
 	kept := *b.image
-	kept.fs, kept.id, kept.labels, kept.Entrypoint = tree, name, labels, nil
+	kept.fs, kept.id, kept.labels = tree, name, labels
 	w := p.world
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -32,6 +32,15 @@ func (p *Provider) Snapshot(ctx context.Context, id providers.ID, name string, l
 	}
 	w.snapshots[name] = &kept
 	return name, nil
+}
+
+// InspectSnapshot implements providers.Snapshotter.
+func (p *Provider) InspectSnapshot(ctx context.Context, ref string) (providers.Image, error) {
+	img, err := p.world.snapshot(ref)
+	if err != nil {
+		return providers.Image{}, err
+	}
+	return img.public(), ctx.Err()
 }
 
 // DeleteSnapshot implements providers.Snapshotter.
@@ -47,7 +56,7 @@ func (w *World) snapshot(ref string) (*image, error) {
 	defer w.mu.Unlock()
 	img, ok := w.snapshots[ref]
 	if !ok {
-		return nil, providers.E(providers.KindNotFound, "create", fmt.Errorf("there is no snapshot %q", ref))
+		return nil, providers.E(providers.KindNotFound, "find snapshot", fmt.Errorf("there is no snapshot %q", ref))
 	}
 	return img, nil
 }

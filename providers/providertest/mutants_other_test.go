@@ -108,6 +108,11 @@ func optionalMutants() map[string]mutant {
 			if s.Source.Snapshot != "" && !strings.Contains(s.Source.Snapshot, "no-such") {
 				s.Source = providers.Source{Image: "fake:debian"}
 			}
+		}, "snapshot/behaves-as-its-image"),
+		"snapshot/behaves-as-its-image": created(func(s *providers.Spec) {
+			if s.Source.Snapshot != "" {
+				s.Env = map[string]string{"OF_SPEC": "left"}
+			}
 		}),
 		"snapshot/unknown": failing(func(s providers.Spec, err error) error {
 			if s.Source.Snapshot != "" {

@@ -12,6 +12,7 @@ import (
 func optionalCases() []Case {
 	return []Case{
 		{"snapshot/restores", []Need{NeedSnapshots}, inSandbox(snapshotRestores)},
+		{"snapshot/behaves-as-its-image", []Need{NeedSnapshots}, snapshotBehaves},
 		{"snapshot/unknown", []Need{NeedSnapshots}, snapshotUnknown},
 		{"stop/keeps-the-disk", []Need{NeedStops}, inSandbox(stopKeeps)},
 		{"build/runs", []Need{NeedBuilds}, buildRuns},
@@ -47,6 +48,45 @@ func snapshotRestores(ctx context.Context, e *Env, sb providers.Sandbox) {
 	e.Want(ctx, a, "cat /data/link/file; stat -c %a /data/deep/file; echo a > /data/deep/file", "kept\n640\n")
 	e.Want(ctx, b, "cat /data/link/file", "kept\n")
 	e.Want(ctx, sb, "cat /data/link/file", "changed\n")
+	for _, s := range []providers.Sandbox{a, b} {
+		if err := s.Destroy(ctx); err != nil {
+			e.Errorf("destroy: %v", err)
+		}
+	}
+}
+
+// snapshotBehaves holds a sandbox from a snapshot against the image that the first one
+// came from.
+func snapshotBehaves(ctx context.Context, e *Env) {
+	keeper := optional[providers.Snapshotter](e)
+	sb := e.Create(ctx, func(s *providers.Spec) {
+		s.Source, s.Workdir, s.Env = e.Harness.Sources.Service, "/tmp", map[string]string{"OF_SPEC": "left"}
+	})
+	e.Want(ctx, sb, "pwd; echo $OF_SPEC; rm -f /tmp/ping /tmp/pong", "/tmp\nleft\n")
+	ref, err := keeper.Snapshot(ctx, sb.ID(), e.Spec().Name, map[string]string{"providertest.key": "value"})
+	if err != nil {
+		e.Fatalf("snapshot: %v", err)
+	}
+	defer func() {
+		for range 2 {
+			if err := keeper.DeleteSnapshot(context.WithoutCancel(ctx), ref); err != nil {
+				e.Errorf("delete snapshot: %v", err)
+			}
+		}
+		_, err := keeper.InspectSnapshot(context.WithoutCancel(ctx), ref)
+		e.WantKind("inspect after delete", err, providers.KindNotFound)
+	}()
+	img, err := keeper.InspectSnapshot(ctx, ref)
+	if _, ours := img.Labels[providers.LabelOwner]; err != nil || ours || img.Labels["providertest.key"] != "value" {
+		e.Errorf("inspect: %+v, %v", img, err)
+	}
+	again := e.Create(ctx, func(s *providers.Spec) { s.Source = providers.Source{Snapshot: ref} })
+	e.Want(ctx, again, "pwd; echo $OF_SPEC; touch /tmp/ping; until [ -e /tmp/pong ]; do sleep 0.05; done", "/\n\n")
+	for _, s := range []providers.Sandbox{again, sb} {
+		if err := s.Destroy(ctx); err != nil {
+			e.Errorf("destroy: %v", err)
+		}
+	}
 }
 
 func snapshotUnknown(ctx context.Context, e *Env) {
