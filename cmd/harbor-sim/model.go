@@ -45,20 +45,20 @@ func runModel(ctx context.Context, args []string, out, errs io.Writer) error {
 		m.log = f
 	}
 	defer m.answering.Lock() // the log is whole when the last answer is
-	return serve(ctx, *listen, m, out)
-}
-
-// serve answers by h until ctx ends.
-func serve(ctx context.Context, address string, h http.Handler, out io.Writer) error {
 	var lc net.ListenConfig
-	l, err := lc.Listen(ctx, "tcp", address)
+	l, err := lc.Listen(ctx, "tcp", *listen)
 	if err != nil {
 		return err
 	}
+	return serve(ctx, l, "http://"+l.Addr().String(), m, out)
+}
+
+// serve answers by h until ctx ends. address is where it says that it listens.
+func serve(ctx context.Context, l net.Listener, address string, h http.Handler, out io.Writer) error {
 	server := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second}
 	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
 	defer stop()
-	if _, err := fmt.Fprintf(out, "listening http://%s\n", l.Addr()); err != nil {
+	if _, err := fmt.Fprintf(out, "listening %s\n", address); err != nil {
 		return errors.Join(err, l.Close())
 	}
 	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {

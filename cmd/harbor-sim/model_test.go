@@ -21,12 +21,18 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // start runs harbor-sim model and returns its address, and what ends it.
 func start(t *testing.T, args ...string) (address string, stop func()) {
 	t.Helper()
+	return startAs(t, "model", args...)
+}
+
+// startAs runs a simulator.
+func startAs(t *testing.T, simulator string, args ...string) (address string, stop func()) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	in, out := io.Pipe()
 	var errs bytes.Buffer
 	code := make(chan int, 1)
 	go func() {
-		code <- run(ctx, append([]string{"model"}, args...), out, &errs)
+		code <- run(ctx, append([]string{simulator}, args...), out, &errs)
 		out.Close()
 	}()
 	text, err := bufio.NewReader(in).ReadString('\n')

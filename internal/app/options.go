@@ -34,6 +34,9 @@ type fakeOptions struct {
 
 	FaultPercent float64 `json:"fault_percent" unit:"%" default:"0" doc:"calls that misbehave at random"`
 	FaultSeed    int64   `json:"fault_seed" default:"0" doc:"makes them the same again"`
+
+	Simulate   string `json:"simulate" doc:"file that says what limits, rates, latencies and faults this provider has; a relative path is beside config.yaml"`
+	SimulateAt string `json:"simulate_at" doc:"unix:/path or http://host:port of a harbor-sim provider, which several processes may share"`
 }
 
 // providerOptions are the blocks that drivers decode, by type.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"harborgate/providers"
 	"harborgate/providers/docker"
 	"harborgate/providers/fake"
+	"harborgate/providers/fake/plane"
 	"harborgate/providers/limit"
 	"harborgate/providers/observe"
 	"harborgate/providers/retry"
@@ -107,13 +109,38 @@ func openFake(_ *App, name string, c configs.Provider) (providers.Provider, erro
 	if err := c.Options.Decode(&o); err != nil {
 		return nil, fmt.Errorf("config.yaml: providers.%s.options: %w", name, err)
 	}
+	control, err := o.control(filepath.Dir(c.Options.File()))
+	if err != nil {
+		return nil, fmt.Errorf("config.yaml: providers.%s.options: %w", name, err)
+	}
 	world := fake.NewWorld()
 	if o.FaultPercent > 0 {
 		world.Gamble(fake.Chance{Percent: o.FaultPercent, Seed: uint64(o.FaultSeed)})
 	}
 	return fake.New(fake.Options{
-		Name: name, World: world, CreateTime: time.Duration(o.CreateSec * float64(time.Second)), ExecTime: time.Duration(o.ExecSec * float64(time.Second)),
+		Name: name, World: world, Control: control, CreateTime: time.Duration(o.CreateSec * float64(time.Second)), ExecTime: time.Duration(o.ExecSec * float64(time.Second)),
 	}), nil
+}
+
+// control is the control plane of a simulated provider; nil is none. dir is where
+// relative paths begin.
+func (o fakeOptions) control(dir string) (fake.Control, error) {
+	switch {
+	case o.Simulate != "" && o.SimulateAt != "":
+		return nil, errors.New("simulate and simulate_at exclude each other")
+	case o.SimulateAt != "":
+		return plane.Dial(o.SimulateAt)
+	case o.Simulate == "":
+		return nil, nil
+	}
+	if !filepath.IsAbs(o.Simulate) {
+		o.Simulate = filepath.Join(dir, o.Simulate)
+	}
+	c, err := plane.ReadFile(o.Simulate)
+	if err != nil {
+		return nil, err
+	}
+	return plane.New(c, nil)
 }
 
 // decorate puts the shared policy around a driver, in the fixed order: each call

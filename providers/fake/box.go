@@ -2,6 +2,7 @@ package fake
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"harborgate/providers/fake/internal/kernel"
 	"harborgate/providers/fake/internal/tools"
 	"harborgate/providers/fake/internal/vfs"
+	"harborgate/providers/fake/plane"
 )
 
 // box is one sandbox in a World.
@@ -22,8 +24,11 @@ type box struct {
 	image   *image
 	created time.Time
 
-	mu      sync.Mutex // guards what follows
-	fs      *vfs.FS
+	mu sync.Mutex // guards what follows
+	// asleep is a running sandbox that nobody has used: its tree and its machine are
+	// made when somebody does.
+	asleep  bool
+	fs      *vfs.FS         // nil while it is the image's
 	machine *kernel.Machine // nil while stopped, dead or destroyed
 	death   *providers.Death
 	gone    bool
@@ -35,25 +40,28 @@ const settle = 50 * time.Millisecond
 // create makes a sandbox. On error nothing is left.
 func (p *Provider) create(ctx context.Context, spec providers.Spec) (*box, error) {
 	b := &box{world: p.world, spec: spec, created: time.Now()}
-	if err := p.world.reserve(b); err != nil {
+	id, wait, err := p.control.Create(ctx, plane.Sandbox{Name: spec.Name, Labels: spec.Labels.Map(), Size: sizeOf(spec.Resources)})
+	if err != nil {
 		return nil, err
 	}
-	err := pause(ctx, p.o.CreateTime)
+	b.id = id
+	if err = p.world.add(b); err == nil {
+		err = pause(ctx, wait+p.o.CreateTime)
+	}
 	if err == nil {
 		b.image, err = p.source(ctx, spec)
 	}
 	if err == nil {
-		b.fs = b.image.fs.Fork()
-		err = b.prepare()
-	}
-	if err == nil {
-		err = b.start(ctx)
+		err = b.prepare(ctx)
 	}
 	if err != nil {
-		b.destroy()
-		return nil, err
+		return nil, errors.Join(err, p.discard(ctx, id))
 	}
 	return b, nil
+}
+
+func sizeOf(r providers.Resources) plane.Size {
+	return plane.Size{CPUs: r.CPUs, MemoryMiB: r.MemoryMiB, DiskMiB: r.DiskMiB, GPUs: r.GPUs}
 }
 
 // source finds or makes what the sandbox starts from.
@@ -67,8 +75,8 @@ func (p *Provider) source(ctx context.Context, spec providers.Spec) (*image, err
 	return p.world.image(spec.Source.Image)
 }
 
-// prepare makes the working directory and finds the default user.
-func (b *box) prepare() error {
+// prepare finds the default user, makes the working directory and starts what runs.
+func (b *box) prepare(ctx context.Context) error {
 	if b.spec.Workdir == "" {
 		b.spec.Workdir = b.image.Workdir
 	}
@@ -81,21 +89,51 @@ func (b *box) prepare() error {
 	if b.spec.User == "" {
 		b.spec.User = "root"
 	}
+	if _, _, err := tools.LookupUser(b.image.fs, b.spec.User); err != nil {
+		return providers.E(providers.KindInvalid, "create", err)
+	}
+	info, err := b.image.fs.Stat(vfs.Root(), b.spec.Workdir, true)
+	if err == nil && info.IsDir() && len(b.image.Entrypoint) == 0 {
+		b.mu.Lock()
+		b.asleep = true
+		b.mu.Unlock()
+		return ctx.Err()
+	}
+	b.fs = b.image.fs.Fork()
 	if err := b.fs.MkdirAll(b.spec.Workdir, 0o755); err != nil {
 		return providers.E(providers.KindInvalid, "create", fmt.Errorf("working directory: %w", err))
 	}
-	if _, _, err := tools.LookupUser(b.fs, b.spec.User); err != nil {
-		return providers.E(providers.KindInvalid, "create", err)
+	return b.start(ctx)
+}
+
+// tree is what the sandbox's files are. b.mu is held.
+func (b *box) tree() *vfs.FS {
+	if b.fs == nil {
+		return b.image.fs
 	}
-	return nil
+	return b.fs
 }
 
 // start boots the machine and the image's entrypoint.
 func (b *box) start(ctx context.Context) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.machine != nil || b.gone {
+	if b.machine != nil || b.asleep || b.gone {
 		return b.stateError("start")
+	}
+	if err := b.boot(); err != nil {
+		return err
+	}
+	if len(b.image.Entrypoint) == 0 {
+		return ctx.Err()
+	}
+	return b.startEntrypoint(ctx, b.machine)
+}
+
+// boot makes the machine, and the tree of who has none yet. b.mu is held.
+func (b *box) boot() error {
+	if b.fs == nil {
+		b.fs = b.image.fs.Fork()
 	}
 	m, err := kernel.New(kernel.Options{
 		FS: b.fs, Programs: b.world.programs, Outside: b.world.outside(b.spec.Network),
@@ -104,11 +142,8 @@ func (b *box) start(ctx context.Context) error {
 	if err != nil {
 		return providers.E(providers.KindInternal, "create", err)
 	}
-	b.machine, b.death = m, nil
-	if len(b.image.Entrypoint) == 0 {
-		return ctx.Err()
-	}
-	return b.startEntrypoint(ctx, m)
+	b.machine, b.death, b.asleep = m, nil, false
+	return nil
 }
 
 // startEntrypoint runs the image's entrypoint and watches it: when it ends, the
@@ -194,6 +229,11 @@ func (b *box) environ(home string, more ...map[string]string) []string {
 func (b *box) running(op string) (*kernel.Machine, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.asleep {
+		if err := b.boot(); err != nil {
+			return nil, err
+		}
+	}
 	if b.machine == nil || b.gone {
 		return nil, b.stateError(op)
 	}
@@ -207,7 +247,7 @@ func (b *box) stateError(op string) error {
 	case b.gone:
 		e.Kind, e.Err = providers.KindNotFound, errNoSandbox
 	case b.death != nil:
-	case b.machine != nil:
+	case b.machine != nil || b.asleep:
 		e.Kind, e.Err = providers.KindInvalid, fmt.Errorf("the sandbox is running")
 	default:
 		e.Err = fmt.Errorf("the sandbox is stopped; start it first")
@@ -228,10 +268,10 @@ func (b *box) dieOn(m *kernel.Machine, d providers.Death) {
 func (b *box) die(d providers.Death) {
 	b.mu.Lock()
 	m := b.machine
-	b.machine = nil
-	if m != nil {
+	if m != nil || b.asleep {
 		b.death = &d
 	}
+	b.machine, b.asleep = nil, false
 	b.mu.Unlock()
 	if m != nil {
 		m.PowerOff()
@@ -242,7 +282,7 @@ func (b *box) die(d providers.Death) {
 func (b *box) stop() {
 	b.mu.Lock()
 	m := b.machine
-	b.machine = nil
+	b.machine, b.asleep = nil, false
 	b.mu.Unlock()
 	if m != nil {
 		m.PowerOff()
@@ -256,7 +296,7 @@ func (b *box) stop() {
 func (b *box) destroy() {
 	b.mu.Lock()
 	m := b.machine
-	b.machine, b.gone = nil, true
+	b.machine, b.asleep, b.gone = nil, false, true
 	b.mu.Unlock()
 	if m != nil {
 		m.PowerOff()
@@ -264,14 +304,22 @@ func (b *box) destroy() {
 	b.world.forget(b)
 }
 
-func (b *box) resource() providers.Resource {
+// entry is the sandbox on a list.
+func (b *box) entry() plane.Sandbox {
+	return plane.Sandbox{ID: b.id, Name: b.spec.Name, Labels: b.spec.Labels.Map(), Created: b.created}
+}
+
+// States as an engine calls them.
+const (
+	stateRunning = "running"
+	stateExited  = "exited"
+)
+
+func (b *box) state() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	state := "running"
-	if b.machine == nil {
-		state = "exited"
+	if b.machine == nil && !b.asleep {
+		return stateExited
 	}
-	return providers.Resource{
-		ID: b.id, Kind: providers.ResourceSandbox, Name: b.spec.Name, Labels: b.spec.Labels.Map(), Created: b.created, State: state,
-	}
+	return stateRunning
 }

@@ -5,6 +5,10 @@
 // channels only, so everything above it can be tested inside testing/synctest
 // bubbles.
 //
+// With a control plane (see Control) it is a simulated provider: quotas, rates,
+// latencies and faults are those of plane.Config, and sandboxes that nobody uses cost
+// a few KiB, so that tens of thousands are there at once.
+//
 // It passes the suite in providers/providertest, and it misbehaves on request:
 // see Fault.
 //
@@ -18,6 +22,7 @@ package fake
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"time"
@@ -34,13 +39,18 @@ type Options struct {
 	// would with an engine or a cloud.
 	CreateTime time.Duration
 	ExecTime   time.Duration
+
+	// Control makes this a simulated provider, with limits, rates and faults like
+	// those of a cloud; nil has none.
+	Control Control
 }
 
 // Provider is one connection to a World. It implements providers.Provider and
 // every optional interface.
 type Provider struct {
-	o     Options
-	world *World
+	o       Options
+	world   *World
+	control Control
 }
 
 var (
@@ -61,7 +71,11 @@ func New(o Options) *Provider {
 	if o.World == nil {
 		o.World = NewWorld()
 	}
-	return &Provider{o: o, world: o.World}
+	p := &Provider{o: o, world: o.World, control: o.Control}
+	if p.control == nil {
+		p.control = open{p.world}
+	}
+	return p
 }
 
 // Info implements providers.Provider.
@@ -69,25 +83,25 @@ func (p *Provider) Info() providers.Info {
 	return providers.Info{Name: p.o.Name, Type: "fake", Can: providers.Capabilities{
 		Sources:  []providers.SourceKind{providers.SourceImage, providers.SourceBuild, providers.SourceSnapshot},
 		Networks: []providers.NetworkMode{providers.NetworkPublic, providers.NetworkNone, providers.NetworkAllowList},
-		CPU:      true, Memory: true, PIDs: true, Users: true, TTY: true,
+		CPU:      true, Memory: true, PIDs: true, Disk: p.o.Control != nil, Users: true, TTY: true,
 		Snapshots: true, Builds: true, Attach: true, Stops: true, Costs: true, Dials: true,
 	}}
 }
 
 // Check implements providers.Provider.
 func (p *Provider) Check(ctx context.Context) error {
-	return p.world.perform(ctx, OpCheck, p.o.Name, func(ctx context.Context) (*box, error) { return nil, ctx.Err() })
+	return p.world.perform(ctx, OpCheck, p.o.Name, func(ctx context.Context) (*box, error) {
+		wait, err := p.control.Check(ctx)
+		return nil, admitted(ctx, wait, err)
+	})
 }
-
-// Close implements providers.Provider.
-func (p *Provider) Close() error { return nil }
 
 // List implements providers.Provider.
 func (p *Provider) List(ctx context.Context, sel providers.Selector) ([]providers.Resource, error) {
 	var out []providers.Resource
-	err := p.world.perform(ctx, OpList, p.o.Name, func(ctx context.Context) (*box, error) {
-		out = p.world.list(sel)
-		return nil, ctx.Err()
+	err := p.world.perform(ctx, OpList, p.o.Name, func(ctx context.Context) (_ *box, err error) {
+		out, err = p.list(ctx, sel)
+		return nil, err
 	})
 	if err != nil {
 		return nil, err
@@ -107,11 +121,11 @@ func (p *Provider) Create(ctx context.Context, spec providers.Spec) (providers.S
 		return made, err
 	})
 	if err == nil {
-		return &sandbox{box: made, execTime: p.o.ExecTime}, nil
+		return &sandbox{p, made}, nil
 	}
 	if made != nil && !isLost(err) {
 		// The backend finished what nobody waits for any more: nothing may stay.
-		made.destroy()
+		err = errors.Join(err, p.discard(ctx, made.id))
 	}
 	return nil, err
 }
@@ -119,13 +133,7 @@ func (p *Provider) Create(ctx context.Context, spec providers.Spec) (providers.S
 // Destroy implements providers.Provider.
 func (p *Provider) Destroy(ctx context.Context, id providers.ID) error {
 	return p.world.perform(ctx, OpDestroy, string(id), func(ctx context.Context) (*box, error) {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		if b := p.world.box(id); b != nil {
-			b.destroy()
-		}
-		return nil, nil
+		return nil, p.remove(ctx, id)
 	})
 }
 
@@ -143,7 +151,7 @@ func (p *Provider) Attach(ctx context.Context, id providers.ID, cmd providers.Co
 	if err != nil {
 		return providers.ExitStatus{}, err
 	}
-	return (&sandbox{box: b}).Exec(ctx, cmd)
+	return (&sandbox{p, b}).Exec(ctx, cmd)
 }
 
 // Stop implements providers.Stopper.
@@ -165,7 +173,7 @@ func (p *Provider) Start(ctx context.Context, id providers.ID) (providers.Sandbo
 	if err := b.start(ctx); err != nil {
 		return nil, err
 	}
-	return &sandbox{box: b, execTime: p.o.ExecTime}, nil
+	return &sandbox{p, b}, nil
 }
 
 // pricePerCore is in US dollars for an hour.

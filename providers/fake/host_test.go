@@ -64,11 +64,12 @@ func TestHostIsOutOfReach(t *testing.T) {
 }
 
 // TestOnlyBuildsImportTheHost looks at the imports: nothing can run a program,
-// and only BuildImage can open a file.
+// only BuildImage can open a file, and the control plane, which has nothing of what is
+// inside a sandbox, its own configuration.
 func TestOnlyBuildsImportTheHost(t *testing.T) {
 	t.Parallel()
 	forbidden := []string{"os/exec", "syscall/js", "plugin", "os/user", "mvdan.cc/sh/v3/interp", "path/filepath"}
-	mayUseOS := []string{"build.go", filepath.Join("internal", "kernel", "socket.go")}
+	mayUseOS := []string{"build.go", filepath.Join("plane", "config.go"), filepath.Join("internal", "kernel", "socket.go")}
 	err := filepath.WalkDir(".", func(name string, _ fs.DirEntry, err error) error {
 		if err != nil || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
 			return err

@@ -19,8 +19,8 @@ import (
 
 // sandbox is a handle on a box. Several may exist.
 type sandbox struct {
-	box      *box
-	execTime time.Duration
+	p   *Provider
+	box *box
 }
 
 func (s *sandbox) ID() providers.ID { return s.box.id }
@@ -28,6 +28,9 @@ func (s *sandbox) ID() providers.ID { return s.box.id }
 // perform strikes faults and names the sandbox in errors.
 func (s *sandbox) perform(ctx context.Context, op Op, subject string, do func(context.Context) error) error {
 	err := s.box.world.perform(ctx, op, s.box.spec.Name+" "+subject, func(ctx context.Context) (*box, error) {
+		if err := s.inside(ctx); err != nil {
+			return nil, err
+		}
 		return s.box, do(ctx)
 	})
 	var e *providers.Error
@@ -39,11 +42,7 @@ func (s *sandbox) perform(ctx context.Context, op Op, subject string, do func(co
 
 func (s *sandbox) Destroy(ctx context.Context) error {
 	return s.box.world.perform(ctx, OpDestroy, string(s.box.id), func(ctx context.Context) (*box, error) {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		s.box.destroy()
-		return nil, nil
+		return nil, s.p.remove(ctx, s.box.id)
 	})
 }
 
@@ -69,7 +68,7 @@ func (s *sandbox) Expose(ctx context.Context, handle func(net.Conn)) (url string
 
 func (s *sandbox) Exec(ctx context.Context, cmd providers.Command) (status providers.ExitStatus, err error) {
 	err = s.perform(ctx, OpExec, strings.Join(cmd.Args, " "), func(ctx context.Context) error {
-		if err := pause(ctx, s.execTime); err != nil {
+		if err := pause(ctx, s.p.o.ExecTime); err != nil {
 			return err
 		}
 		m, err := s.box.running("exec")

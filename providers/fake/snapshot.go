@@ -20,7 +20,7 @@ func (p *Provider) Snapshot(ctx context.Context, id providers.ID, name string, l
 		return "", err
 	}
 	b.mu.Lock()
-	tree := b.fs.Clone()
+	tree := b.tree().Clone()
 	b.mu.Unlock()
 	kept := *b.image
 	kept.fs, kept.id, kept.labels = tree, name, labels

@@ -30,6 +30,7 @@ type World struct {
 	mu        sync.Mutex // guards what follows
 	base      *vfs.FS    // of images that nobody described
 	boxes     map[providers.ID]*box
+	names     map[string]providers.ID
 	images    map[string]*image
 	snapshots map[string]*image
 	hosts     map[string]func(net.Conn)
@@ -65,7 +66,7 @@ func (i *image) public() providers.Image {
 // NewWorld returns an empty world.
 func NewWorld() *World {
 	return &World{
-		programs: tools.Programs(), base: baseTree(), boxes: map[providers.ID]*box{}, images: map[string]*image{},
+		programs: tools.Programs(), base: baseTree(), boxes: map[providers.ID]*box{}, names: map[string]providers.ID{}, images: map[string]*image{},
 		snapshots: map[string]*image{}, hosts: map[string]func(net.Conn){},
 	}
 }
@@ -159,42 +160,37 @@ func (w *World) box(id providers.ID) *box {
 	return w.boxes[id]
 }
 
-// reserve takes the name and an id for a sandbox that is about to be made.
-func (w *World) reserve(b *box) error {
+func (w *World) nextID() providers.ID {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, other := range w.boxes {
-		if other.spec.Name == b.spec.Name {
-			return providers.Errorf(providers.KindAlreadyExists, "create", "the name %s is taken by %s", b.spec.Name, other.id)
-		}
-	}
 	w.lastID++
-	b.id = providers.ID("fake-" + strconv.Itoa(w.lastID))
-	w.boxes[b.id] = b
+	return providers.ID("fake-" + strconv.Itoa(w.lastID))
+}
+
+// add takes in a sandbox that is about to be made.
+func (w *World) add(b *box) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if other, taken := w.names[b.spec.Name]; taken {
+		return providers.Errorf(providers.KindAlreadyExists, "create", "the name %s is taken by %s", b.spec.Name, other)
+	}
+	w.boxes[b.id], w.names[b.spec.Name] = b, b.id
 	return nil
 }
 
 func (w *World) forget(b *box) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	delete(w.boxes, b.id)
+	if w.boxes[b.id] == b { // its name may be another's by now
+		delete(w.boxes, b.id)
+		delete(w.names, b.spec.Name)
+	}
 }
 
-func (w *World) list(sel providers.Selector) []providers.Resource {
+func (w *World) all() []*box {
 	w.mu.Lock()
-	boxes := make([]*box, 0, len(w.boxes))
-	for _, b := range w.boxes {
-		boxes = append(boxes, b)
-	}
-	w.mu.Unlock()
-	var out []providers.Resource
-	for _, b := range boxes {
-		if r := b.resource(); sel.Matches(r.Name, r.Labels) {
-			out = append(out, r)
-		}
-	}
-	slices.SortFunc(out, func(a, b providers.Resource) int { return strings.Compare(string(a.ID), string(b.ID)) })
-	return out
+	defer w.mu.Unlock()
+	return slices.Collect(maps.Values(w.boxes))
 }
 
 // Kill ends a sandbox as if its first process had died.
@@ -213,10 +209,7 @@ func (w *World) Left() int {
 
 // Clear destroys all sandboxes.
 func (w *World) Clear() {
-	w.mu.Lock()
-	boxes := slices.Collect(maps.Values(w.boxes))
-	w.mu.Unlock()
-	for _, b := range boxes {
+	for _, b := range w.all() {
 		b.destroy()
 	}
 }
