@@ -7,32 +7,42 @@ import (
 	"time"
 )
 
-// Need is what one sandbox takes. Zero CPUs and memory are not declared.
+// Need is what one sandbox takes. Zero but for sandboxes is not declared.
 type Need struct {
 	Sandboxes int   `json:"sandboxes,omitempty"`
 	MilliCPUs int64 `json:"milli_cpus,omitempty"`
 	MemoryMiB int64 `json:"memory_mib,omitempty"`
+	DiskMiB   int64 `json:"disk_mib,omitempty"`
+	GPUs      int   `json:"gpus,omitempty"`
 }
 
 func (n Need) plus(o Need) Need {
-	return Need{n.Sandboxes + o.Sandboxes, n.MilliCPUs + o.MilliCPUs, n.MemoryMiB + o.MemoryMiB}
+	return Need{n.Sandboxes + o.Sandboxes, n.MilliCPUs + o.MilliCPUs, n.MemoryMiB + o.MemoryMiB, n.DiskMiB + o.DiskMiB, n.GPUs + o.GPUs}
 }
 
 // minus never goes below nothing.
 func (n Need) minus(o Need) Need {
-	return Need{max(0, n.Sandboxes-o.Sandboxes), max(0, n.MilliCPUs-o.MilliCPUs), max(0, n.MemoryMiB-o.MemoryMiB)}
+	return Need{
+		max(0, n.Sandboxes-o.Sandboxes), max(0, n.MilliCPUs-o.MilliCPUs), max(0, n.MemoryMiB-o.MemoryMiB),
+		max(0, n.DiskMiB-o.DiskMiB), max(0, n.GPUs-o.GPUs),
+	}
 }
 
 // lack names what n is too much of within limits, of which zero is none; "" when
 // there is room.
 func (n Need) lack(limits Need) string {
+	over := func(used, limit int64) bool { return limit > 0 && used > limit }
 	switch {
-	case limits.Sandboxes > 0 && n.Sandboxes > limits.Sandboxes:
+	case over(int64(n.Sandboxes), int64(limits.Sandboxes)):
 		return "sandboxes"
-	case limits.MilliCPUs > 0 && n.MilliCPUs > limits.MilliCPUs:
+	case over(n.MilliCPUs, limits.MilliCPUs):
 		return "cpus"
-	case limits.MemoryMiB > 0 && n.MemoryMiB > limits.MemoryMiB:
+	case over(n.MemoryMiB, limits.MemoryMiB):
 		return "memory_mb"
+	case over(n.DiskMiB, limits.DiskMiB):
+		return "disk_mb"
+	case over(int64(n.GPUs), int64(limits.GPUs)):
+		return "gpus"
 	}
 	return ""
 }
@@ -224,8 +234,9 @@ const (
 	slices60    = 12
 )
 
-// turn takes the next turn of a class and returns how long it is away. At most burst
-// turns are taken at once.
+// turn takes the next turn of a class and returns how long it is away. Half of the
+// burst, rounded up, is taken at once; the rest is the provider's patience with calls
+// that reach it later than those behind them.
 func (a *account) turn(class string, perSecond float64, burst int, now int64) time.Duration {
 	if a.Paces == nil {
 		a.Paces = map[string]*pace{}
@@ -237,7 +248,7 @@ func (a *account) turn(class string, perSecond float64, burst int, now int64) ti
 	}
 	interval := int64(float64(time.Second) / perSecond)
 	p.Empty = max(p.Empty, now) + interval
-	wait := max(0, p.Empty-int64(max(burst, 1))*interval-now)
+	wait := max(0, p.Empty-int64(max(burst+1, 2)/2)*interval-now)
 	p.Taken++
 	p.remember(now + wait)
 	return time.Duration(wait)

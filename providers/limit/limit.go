@@ -2,8 +2,9 @@
 // calls and creates per time, and creates at once. When the provider says that
 // it was called too fast, every call waits until it is ready again.
 //
-// Only calls to the provider itself count. What happens inside a sandbox (Exec,
-// Upload, Download, Expose) travels over the sandbox's own session.
+// Only calls to the provider itself count among all calls. What happens inside a
+// sandbox (Exec, Upload, Download, Expose) travels over the sandbox's own session; it
+// has a pace of its own for providers where that is a call too.
 package limit
 
 import (
@@ -74,8 +75,11 @@ type Pause interface {
 
 // Options configure New. Nil fields are no limit.
 type Options struct {
-	Calls   Pace  // every call to the provider, creates included
+	Calls   Pace  // every call to the provider
 	Creates Pace  // creates
+	Deletes Pace  // removals
+	Reads   Pace  // lists and checks
+	Execs   Pace  // what happens inside a sandbox; nil does not wait for a pause either
 	AtOnce  Slots // creates under way
 	Pause   Pause // of all calls, after KindRateLimited; nil is this process's own
 
@@ -115,11 +119,10 @@ func (p *own) CoolDown(d time.Duration, _ string) error {
 
 // New decorates p.
 func New(p providers.Provider, o Options) *Provider {
-	if o.Calls == nil {
-		o.Calls = PerSecond(0, 0)
-	}
-	if o.Creates == nil {
-		o.Creates = PerSecond(0, 0)
+	for _, pace := range []*Pace{&o.Calls, &o.Creates, &o.Deletes, &o.Reads} {
+		if *pace == nil {
+			*pace = PerSecond(0, 0)
+		}
 	}
 	if o.AtOnce == nil {
 		o.AtOnce = AtMost(0)
@@ -141,7 +144,7 @@ func (p *Provider) Unwrap() providers.Provider { return p.Provider }
 
 // Check implements providers.Provider.
 func (p *Provider) Check(ctx context.Context) error {
-	return p.call(ctx, "check", func() error { return p.Provider.Check(ctx) })
+	return p.call(ctx, "check", func() error { return p.Provider.Check(ctx) }, p.o.Reads, p.o.Calls)
 }
 
 // List implements providers.Provider.
@@ -150,13 +153,13 @@ func (p *Provider) List(ctx context.Context, sel providers.Selector) ([]provider
 	err := p.call(ctx, "list", func() (err error) {
 		list, err = p.Provider.List(ctx, sel)
 		return err
-	})
+	}, p.o.Reads, p.o.Calls)
 	return list, err
 }
 
 // Destroy implements providers.Provider.
 func (p *Provider) Destroy(ctx context.Context, id providers.ID) error {
-	return p.call(ctx, "destroy", func() error { return p.Provider.Destroy(ctx, id) })
+	return p.call(ctx, "destroy", func() error { return p.Provider.Destroy(ctx, id) }, p.o.Deletes, p.o.Calls)
 }
 
 // Create implements providers.Provider. The slot is taken first: who waits for
@@ -167,14 +170,11 @@ func (p *Provider) Create(ctx context.Context, spec providers.Spec) (providers.S
 		return nil, waitError(ctx, "create", err)
 	}
 	defer release()
-	if err := p.o.Creates.Wait(ctx); err != nil {
-		return nil, waitError(ctx, "create", err)
-	}
 	var sb providers.Sandbox
 	err = p.call(ctx, "create", func() (err error) {
 		sb, err = p.Provider.Create(ctx, spec)
 		return err
-	})
+	}, p.o.Creates, p.o.Calls)
 	if err != nil {
 		if providers.Is(err, providers.KindExhausted) {
 			p.o.Exhausted(err.Error())
@@ -184,21 +184,9 @@ func (p *Provider) Create(ctx context.Context, spec providers.Spec) (providers.S
 	return &sandbox{sb, p}, nil
 }
 
-type sandbox struct {
-	providers.Sandbox
-	p *Provider
-}
-
-func (s *sandbox) Destroy(ctx context.Context) error {
-	return s.p.call(ctx, "destroy", func() error { return s.Sandbox.Destroy(ctx) })
-}
-
-// call waits for a cool-down and for its turn, and learns from the answer.
-func (p *Provider) call(ctx context.Context, op string, f func() error) error {
-	if err := p.awaitReady(ctx); err != nil {
-		return waitError(ctx, op, err)
-	}
-	if err := p.o.Calls.Wait(ctx); err != nil {
+// call waits for its turn at each pace, and learns from the answer.
+func (p *Provider) call(ctx context.Context, op string, f func() error, paces ...Pace) error {
+	if err := p.turn(ctx, paces); err != nil {
 		return waitError(ctx, op, err)
 	}
 	err := f()
@@ -208,9 +196,15 @@ func (p *Provider) call(ctx context.Context, op string, f func() error) error {
 	return err
 }
 
-// awaitReady waits until no pause is left; it may be prolonged meanwhile.
-func (p *Provider) awaitReady(ctx context.Context) error {
+// turn waits for a turn that falls into no pause. Who is held up by one takes another
+// turn after it: else all that waited would go at the moment it ends.
+func (p *Provider) turn(ctx context.Context, paces []Pace) error {
 	for {
+		for _, pace := range paces {
+			if err := pace.Wait(ctx); err != nil {
+				return err
+			}
+		}
 		wait, err := p.o.Pause.Cool()
 		if err != nil || wait <= 0 {
 			return errors.Join(err, ctx.Err())

@@ -127,6 +127,60 @@ func TestAllCallsShareOnePace(t *testing.T) {
 	}
 }
 
+// Each class has its own pace: one that has used up its turns holds no other up.
+func TestClassesHaveTheirOwnPaces(t *testing.T) {
+	t.Parallel()
+	d := &driver{}
+	in(t, d, func() limit.Options {
+		return limit.Options{Deletes: limit.PerSecond(1, 1), Reads: limit.PerSecond(0.5, 1), Execs: limit.PerSecond(0.1, 1)}
+	}, func(t *testing.T, p *limit.Provider) {
+		ctx := t.Context()
+		sb, err := p.Create(ctx, providers.Spec{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var errs []error
+		for range 2 {
+			_, listed := p.List(ctx, providers.Selector{})
+			errs = append(errs, listed)
+		}
+		for range 2 {
+			errs = append(errs, sb.Destroy(ctx))
+		}
+		for range 2 {
+			_, ran := sb.Exec(ctx, providers.Command{})
+			errs = append(errs, ran)
+		}
+		if err := errors.Join(errs...); err != nil {
+			t.Error(err)
+		}
+	})
+	want := []time.Duration{0, 0, 2 * time.Second, 2 * time.Second, 3 * time.Second, 3 * time.Second, 13 * time.Second}
+	if !slices.Equal(d.calls, want) {
+		t.Errorf("calls at %v, want %v", d.calls, want)
+	}
+}
+
+// Those that a pause held up do not all go at its end.
+func TestPaceHoldsAfterAPause(t *testing.T) {
+	t.Parallel()
+	tooFast := &providers.Error{Kind: providers.KindRateLimited, RetryAfter: 10 * time.Second, Err: errors.New("slow down")}
+	d := &driver{errs: []error{tooFast}}
+	in(t, d, func() limit.Options { return limit.Options{Creates: limit.PerSecond(1, 1)} }, func(t *testing.T, p *limit.Provider) {
+		if failed := creates(t.Context(), p, 4); !providers.Is(errors.Join(failed...), providers.KindRateLimited) {
+			t.Errorf("%v", failed)
+		}
+	})
+	if len(d.calls) != 4 || d.calls[1] < 10*time.Second {
+		t.Fatalf("calls at %v", d.calls)
+	}
+	for i := 2; i < len(d.calls); i++ {
+		if d.calls[i]-d.calls[i-1] < time.Second {
+			t.Errorf("calls at %v: more than one a second", d.calls)
+		}
+	}
+}
+
 func TestCreatesAtOnceAreLimited(t *testing.T) {
 	t.Parallel()
 	d := &driver{takes: time.Second}
