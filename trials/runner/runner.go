@@ -42,6 +42,9 @@ type Options struct {
 	// Removals is how many sandboxes may be on their way out while their slots
 	// are used again; beyond that a try waits. 0 is 4.
 	Removals int
+	// AwaitRemoval ends a try only when its sandboxes are gone: where a provider
+	// allows so many, one that goes counts too.
+	AwaitRemoval bool
 	// OnRemoved is told how the removal of each sandbox ended for good; may be nil.
 	OnRemoved func(trial string, id providers.ID, err error)
 }

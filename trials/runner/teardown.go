@@ -116,9 +116,13 @@ func (r *Runner) answers(ctx context.Context) bool {
 }
 
 // teardown hands what the try still has over for removal. It runs once, whatever
-// happened, and does not care whether the try was cancelled. It waits only when
-// too many removals are under way already.
+// happened, and does not care whether the try was cancelled. Unless it has to await
+// the removal, it waits only when too many are under way already.
 func (x *run) teardown(ctx context.Context) {
+	if x.r.opt.AwaitRemoval {
+		x.removeAll(ctx)
+		return
+	}
 	m := &x.r.removals
 	m.slots <- struct{}{}
 	m.under.Go(func() {

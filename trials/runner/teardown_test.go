@@ -10,6 +10,7 @@ import (
 	"harborgate/providers"
 	"harborgate/providers/fake"
 	"harborgate/trials"
+	"harborgate/trials/results"
 )
 
 func TestTeardownHappensOnceAlsoWhenItFails(t *testing.T) {
@@ -45,6 +46,30 @@ func TestB005RemovalThatHangsIsBoundedAndTriedAgain(t *testing.T) {
 			t.Errorf("left %v at each removal, %q removed", left, r.removed)
 		}
 	})
+}
+
+// A try that awaits the removal of its sandbox ends after it; another, before.
+func TestTryEndsWhenItsSandboxIsGone(t *testing.T) {
+	for name, await := range map[string]bool{"awaited": true, "not awaited": false} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				r := newRig(t, nil)
+				r.options = func(o *Options) { o.AwaitRemoval = await }
+				want(t, r.run(t.Context()), "1.0", "")
+				sink, err := results.NewTrial(r.dir, 2, results.DefaultLimits())
+				if err != nil {
+					t.Fatal(err)
+				}
+				r.try.Sink, r.try.Number, r.try.Lock = sink, 2, &trials.TrialLock{}
+				r.world.Inject(fake.Fault{Op: fake.OpDestroy, Delay: 5 * time.Second})
+				r.runner.Run(t.Context(), &r.try)
+				if gone := r.world.Left() == 0; gone != await {
+					t.Errorf("it is gone: %v", gone)
+				}
+				r.runner.Wait()
+			})
+		})
+	}
 }
 
 // TestB005RemovalThatAlwaysFailsIsReportedOnce with every attempt in the events.
