@@ -21,6 +21,7 @@
 //	watch JOB, unwatch JOB  reads a job all the time; its numbers must always add up
 //	golden CASE DIR         DIR must look like Harbor's output in testdata/harbor-0.26/CASE
 //	model ARG…              starts the mock model API; $MODEL_URL is where it is
+//	provider ARG…           starts the control plane of a simulated provider; $PROVIDER_URL
 //	canary KEY              KEY is nowhere in the scenario's directory, plain, halved or encoded
 package e2e
 
@@ -89,7 +90,8 @@ func scenarios(dir string) testscript.Params {
 		Setup:               setUp,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"await": await, "bytes": size, "canary": canary, "code": code, "golden": golden, "has": has, "jq": jq,
-			"memory": memory, "model": model, "sandboxes": sandboxes, "signal": signalJob, "task": completeTask,
+			"memory": memory, "sandboxes": sandboxes, "signal": signalJob, "task": completeTask,
+			"model": simulator("model", "MODEL_URL"), "provider": simulator("provider", "PROVIDER_URL"),
 			"engine": engine, "within": within, "watch": watch, "unwatch": unwatch,
 		},
 	}
