@@ -21,6 +21,8 @@ const HostVersion = 1
 type Host struct {
 	Version   int                 `json:"version"`
 	Providers map[string]Provider `json:"providers"`
+	// Pools are several providers under one name, for -e.
+	Pools map[string][]Choice `json:"pools"`
 	// JobsDirs are further places to look for jobs in, absolute.
 	JobsDirs []string `json:"jobs_dirs"`
 
@@ -152,6 +154,7 @@ func (h *Host) validate(d *document, home string) {
 		}
 		h.Providers[name].Limits.validate(d, join(path, "limits"))
 	}
+	h.validatePools(d)
 	for i, dir := range h.JobsDirs {
 		if rest, ok := strings.CutPrefix(dir, "~/"); ok && home != "" {
 			dir = filepath.Join(home, rest)

@@ -6,86 +6,166 @@ import (
 
 // work is what to start now, and when to look again if nothing happens before.
 type work struct {
-	builds []string
-	tries  []int
+	builds []build
+	starts []start
 	wake   time.Time // zero is never
+}
+
+type build struct {
+	site int
+	key  string
+}
+
+type start struct {
+	trial, site int
+	passed      []Passed
 }
 
 // patience is how long a trial that does not fit lets smaller ones pass.
 const patience = time.Minute
 
 // place decides what starts now. It is a pure function: trials go in the order of
-// the job, except that one in back-off, without its images or too large for what
-// is free lets others pass, the last one only for so long. It never exceeds
-// maxTrials, maxBuilds, the budget or a pool.
+// the job, each to the first site that can take it, except that one in back-off,
+// without its images or too large for what is free lets others pass, the last one only
+// for so long. It never exceeds maxTrials, a pool, or what a site has.
 //
-// It looks at one trial of each class and at those that it starts, however many
-// wait.
+// It looks at one trial of each class and site, and at those that it starts, however
+// many wait.
 func place(s *state, now time.Time) work {
-	var w work
 	if s.stopped {
-		return w
+		return work{}
 	}
-	w.builds = s.toBuild[:max(0, min(s.maxBuilds-s.use.builds, len(s.toBuild)))]
-	if len(s.asleep) > 0 {
-		w.wake = s.trials[s.asleep[0]].notBefore
-	}
-	if s.refused {
-		return w
-	}
-	use := s.use.clone()
-	for open := s.heads(); use.trials < s.maxTrials; {
-		c := first(open)
-		if c == nil {
+	p := newPlacing(s, now)
+	for p.use.trials < s.maxTrials {
+		h := p.first()
+		if h == nil {
 			break
 		}
-		t := &s.trials[c.queue[c.next]]
-		switch {
-		case use.pools[t.Pool] >= s.poolLimit(t.Pool):
-			c.closed = true
-		case use.fits(t.Needs, s.budget):
-			use.add(t)
-			w.tries = append(w.tries, c.queue[c.next])
-			c.next++
-		case now.Sub(t.queued) > patience:
-			return w // it waited long enough: nobody passes it any more
-		default:
-			w.wake = earliest(w.wake, t.queued.Add(patience))
-			c.closed = true
-		}
+		p.consider(h)
 	}
-	return w
+	p.builds()
+	return p.work
 }
 
-// head is place's position in the queue of a class.
+// placing is one run of place: a state, and what is decided beyond it.
+type placing struct {
+	*state
+	now   time.Time
+	use   total
+	loads []load
+	full  []bool // sites where something did not fit
+	heads []head
+	last  int // trial that was placed last; those before it are placed or closed
+	work  work
+}
+
+// head is place's position in a queue of a site.
 type head struct {
+	site   int
 	queue  []int
-	next   int
 	closed bool
 }
 
-func (s *state) heads() []head {
-	out := make([]head, 0, len(s.ready))
-	for _, queue := range s.ready {
-		out = append(out, head{queue: queue})
+func newPlacing(s *state, now time.Time) *placing {
+	p := &placing{state: s, now: now, use: s.use.clone(), loads: make([]load, len(s.sites)), full: make([]bool, len(s.sites)), last: -1}
+	if len(s.asleep) > 0 {
+		p.work.wake = s.trials[s.asleep[0]].notBefore
 	}
-	return out
-}
-
-// first returns the class whose next trial comes first in the job; nil when none
-// has one that may start.
-func first(heads []head) *head {
-	var out *head
-	for i := range heads {
-		h := &heads[i]
-		if h.closed || h.next == len(h.queue) {
+	for k := range s.sites {
+		site := &s.sites[k]
+		p.loads[k] = site.use
+		if now.Before(site.coolUntil) && site.health == up {
+			p.work.wake = earliest(p.work.wake, site.coolUntil)
+		}
+		if !site.open(now) {
 			continue
 		}
-		if out == nil || h.queue[h.next] < out.queue[out.next] {
+		for _, queue := range site.ready {
+			p.heads = append(p.heads, head{site: k, queue: queue})
+		}
+	}
+	return p
+}
+
+// first returns the head whose next trial comes first in the job, that of the
+// preferred site when there are several; nil when none has one that may start.
+func (p *placing) first() *head {
+	var out *head
+	for i := range p.heads {
+		h := &p.heads[i]
+		if h.closed || !p.advance(h) {
+			continue
+		}
+		if out == nil || h.queue[0] < out.queue[0] || h.queue[0] == out.queue[0] && p.preferred(h.site, out.site, h.queue[0]) {
 			out = h
 		}
 	}
 	return out
+}
+
+// advance passes by what is placed already. It reports whether anything is left.
+func (p *placing) advance(h *head) bool {
+	for len(h.queue) > 0 && (!p.trials[h.queue[0]].waitsFor(h.site) || h.queue[0] <= p.last) {
+		h.queue = h.queue[1:]
+	}
+	return len(h.queue) > 0
+}
+
+// preferred reports whether site a comes before b for a trial: by rank, then by
+// what each has of its share, then by cost, then by the order of the sites.
+func (p *placing) preferred(a, b, trial int) bool {
+	x, y := &p.sites[a], &p.sites[b]
+	if x.Rank != y.Rank {
+		return x.Rank < y.Rank
+	}
+	if l, r := (p.loads[a].trials+1)*y.Weight, (p.loads[b].trials+1)*x.Weight; l != r {
+		return l < r
+	}
+	if l, r := p.trials[trial].Places[a].Cost, p.trials[trial].Places[b].Cost; l != r {
+		return l < r
+	}
+	return a < b
+}
+
+// consider starts the next trial of a head, or closes the head.
+func (p *placing) consider(h *head) {
+	i := h.queue[0]
+	t := &p.trials[i]
+	switch {
+	case p.use.pools[t.Pool] >= p.poolLimit(t.Pool):
+		h.closed = true
+	case p.loads[h.site].lack(t.Needs, p.sites[h.site].Budget) == "":
+		p.work.starts = append(p.work.starts, start{trial: i, site: h.site, passed: p.passed(i, h.site)})
+		p.use.count(t.Pool, 1)
+		p.loads[h.site].count(t.Needs, 1)
+		p.last = i
+	case p.now.Sub(t.queued) > patience && !p.elsewhere(i, h):
+		p.close(h.site) // it waited long enough: nobody passes it any more
+	default:
+		if until := t.queued.Add(patience); until.After(p.now) {
+			p.work.wake = earliest(p.work.wake, until)
+		}
+		h.closed, p.full[h.site] = true, true
+	}
+}
+
+// elsewhere reports whether another site may still take a trial in this run.
+func (p *placing) elsewhere(i int, but *head) bool {
+	for k := range p.heads {
+		if h := &p.heads[k]; h != but && !h.closed && p.advance(h) && h.queue[0] == i {
+			return true
+		}
+	}
+	return false
+}
+
+func (p *placing) close(site int) {
+	p.full[site] = true
+	for k := range p.heads {
+		if p.heads[k].site == site {
+			p.heads[k].closed = true
+		}
+	}
 }
 
 func (s *state) poolLimit(pool string) int {
@@ -93,6 +173,97 @@ func (s *state) poolLimit(pool string) int {
 		return n
 	}
 	return s.maxTrials
+}
+
+// builds chooses what is built: at each site what trials need that have it as their
+// first choice, and what the others need only when no better site can take them now.
+func (p *placing) builds() {
+	for k := range p.sites {
+		site := &p.sites[k]
+		if site.health != up {
+			continue
+		}
+		free := site.MaxBuilds - p.loads[k].builds
+		free = p.build(k, site.due, free)
+		if p.saturated(site.Rank) {
+			p.build(k, site.spare, free)
+		}
+	}
+}
+
+func (p *placing) build(k int, keys []string, free int) int {
+	for _, key := range keys {
+		if free <= 0 {
+			break
+		}
+		if b := (build{k, key}); p.awaited(k, key) && !p.chosen(b) {
+			p.work.builds = append(p.work.builds, b)
+			free--
+		}
+	}
+	return free
+}
+
+func (p *placing) chosen(b build) bool {
+	for _, other := range p.work.builds {
+		if other == b {
+			return true
+		}
+	}
+	return false
+}
+
+// saturated reports whether no site below a rank takes more now.
+func (p *placing) saturated(rank int) bool {
+	for k := range p.sites {
+		if s := &p.sites[k]; s.Rank < rank && s.open(p.now) && !p.full[k] {
+			return false
+		}
+	}
+	return true
+}
+
+// passed says why preferred sites do not take a trial that another takes.
+func (p *placing) passed(i, chosen int) []Passed {
+	var out []Passed
+	for k := range p.sites {
+		if k == chosen || p.sites[k].Rank > p.sites[chosen].Rank {
+			continue
+		}
+		if why := p.why(i, k); why != "" {
+			out = append(out, Passed{k, why})
+		}
+	}
+	return out
+}
+
+// why tells what keeps a trial from a site; "" when nothing does but the preference.
+func (p *placing) why(i, k int) string {
+	t, site := &p.trials[i], &p.sites[k]
+	if why := p.bar(t, k); why != "" {
+		return why
+	}
+	switch {
+	case site.health == lost:
+		return "given up: " + site.why
+	case site.health == down && site.why != "":
+		return "down: " + site.why
+	case site.health == down:
+		return "down"
+	case p.now.Before(site.coolUntil):
+		return "pausing: " + site.why
+	case site.refused:
+		return "full: the limits of all harbor processes are reached"
+	}
+	for _, key := range t.Places[k].Builds {
+		if site.images[key].status != buildFinished {
+			return "its image is not there"
+		}
+	}
+	if lack := p.loads[k].lack(t.Needs, site.Budget); lack != "" {
+		return "full: too little " + lack
+	}
+	return ""
 }
 
 // earliest treats the zero time as never.

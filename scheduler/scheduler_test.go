@@ -26,6 +26,8 @@ type world struct {
 	try      func(a Assignment) (time.Duration, Outcome)
 	building time.Duration
 	refuse   int // leases to refuse before the first is granted
+	outage   time.Duration
+	gone     error // what an outage ends with
 	freed    chan struct{}
 }
 
@@ -59,7 +61,7 @@ func (w *world) Run(ctx context.Context, a Assignment) Outcome {
 	return out
 }
 
-func (w *world) Build(ctx context.Context, key string) {
+func (w *world) Build(ctx context.Context, _ int, key string) {
 	select {
 	case <-time.After(w.building):
 	case <-ctx.Done():
@@ -80,14 +82,25 @@ func (w *world) Acquire(context.Context, string, Resources) (func(), bool, error
 
 func (w *world) Freed() <-chan struct{} { return w.freed }
 
+// Recover takes as long as the world says, or fails.
+func (w *world) Recover(ctx context.Context) error {
+	select {
+	case <-time.After(w.outage):
+		w.note("recovered")
+		return w.gone
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
 func (w *world) options(n int) Options {
-	return Options{MaxTrials: n, MaxBuilds: 1, Runner: w, Readiness: w, Shares: w}
+	return Options{MaxTrials: n, Sites: []Site{{MaxBuilds: 1, Shares: w, Health: w}}, Runner: w, Readiness: w}
 }
 
 func some(n int, builds ...string) []Trial {
 	out := make([]Trial, n)
 	for i := range out {
-		out[i] = Trial{Name: fmt.Sprint(i), Builds: builds}
+		out[i] = Trial{Name: fmt.Sprint(i), Demand: &Demand{Places: []Place{{Builds: builds}}}}
 	}
 	return out
 }
@@ -159,7 +172,7 @@ func TestWaitForImagesIsNoWaitForASlot(t *testing.T) {
 			{Trial: 1, Try: 1, Images: 8 * time.Second, Waited: time.Second},
 			{Trial: 0, Try: 2, Waited: 500 * time.Millisecond},
 		}
-		if !slices.Equal(got, want) {
+		if !slices.EqualFunc(got, want, func(a, b Assignment) bool { return fmt.Sprint(a) == fmt.Sprint(b) }) {
 			t.Errorf("%+v\nwant %+v", got, want)
 		}
 	})
@@ -211,7 +224,7 @@ func (brokenShares) Acquire(context.Context, string, Resources) (func(), bool, e
 func TestBrokenSharesEndTheJob(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newWorld().options(1)
-		o.Shares = brokenShares{newWorld()}
+		o.Sites[0].Shares = brokenShares{newWorld()}
 		if _, err := Run(t.Context(), o, some(1)); !errors.Is(err, errShares) {
 			t.Errorf("got %v", err)
 		}
@@ -231,11 +244,11 @@ func TestRetry(t *testing.T) {
 	}{
 		{"", 1, 0.5, Outcome{}},
 		{"AgentTimeoutError", 1, 0.5, Outcome{}},
-		{"HealthcheckError", 1, 0.5, Outcome{true, 2 * time.Second}},
-		{"HealthcheckError", 2, 0.5, Outcome{true, 6 * time.Second}},
-		{"HealthcheckError", 3, 0.5, Outcome{true, 10 * time.Second}},
+		{"HealthcheckError", 1, 0.5, Outcome{Retry: true, Pause: 2 * time.Second}},
+		{"HealthcheckError", 2, 0.5, Outcome{Retry: true, Pause: 6 * time.Second}},
+		{"HealthcheckError", 3, 0.5, Outcome{Retry: true, Pause: 10 * time.Second}},
 		{"HealthcheckError", 4, 0.5, Outcome{}},
-		{"HealthcheckError", 1, 0, Outcome{true, 1600 * time.Millisecond}},
+		{"HealthcheckError", 1, 0, Outcome{Retry: true, Pause: 1600 * time.Millisecond}},
 		{"UnsupportedTaskError", 1, 0.5, Outcome{}},
 	} {
 		if got := Retry(c, nil, x.exception, x.n, x.random); got != x.want {

@@ -1,7 +1,6 @@
 package scheduler
 
 import (
-	"maps"
 	"math"
 	"slices"
 	"time"
@@ -11,73 +10,56 @@ import (
 type status uint8
 
 const (
-	waiting status = iota // for its images, its turn, or the end of a pause
+	waiting status = iota // for its images, or its turn
+	asleep                // until the end of a pause
 	running
 	done
-)
-
-// buildStatus is where a build stands. One that failed is finished: its trials
-// run, meet the remembered failure and say so in their results.
-type buildStatus uint8
-
-const (
-	buildNeeded buildStatus = iota
-	buildRunning
-	buildFinished
 )
 
 // entry is one trial in the state.
 type entry struct {
 	Trial
 	status    status
-	tries     int           // started so far
-	notBefore time.Time     // of the next try, after a back-off
-	queued    time.Time     // since when it waits for what it waits for now
-	images    time.Duration // that it waited for images before that
+	able      bool           // its images are ready somewhere
+	site      int            // where it runs
+	tries     int            // started so far
+	moves     int            // of them, those that counted for nothing
+	best      int            // rank of the sites that it has as its first choice
+	barred    map[int]string // sites that turned out to be unable to run it, and why
+	notBefore time.Time      // of the next try, after a back-off
+	queued    time.Time      // since when it waits for what it waits for now
+	images    time.Duration  // that it waited for images before that
 }
 
-// class is what decides whether a trial fits. Trials of one class wait in one
-// queue: when its first does not fit, none does.
-type class struct {
-	pool  string
-	needs Resources
-}
-
-func (t *Trial) class() class { return class{t.Pool, t.Needs} }
-
-// state is all that placement depends on. A waiting trial is in exactly one of
-// blocked, ready and asleep, so that a step costs what it changes, not what waits.
+// state is all that placement depends on. A step costs what it changes, not what waits.
 type state struct {
-	maxTrials, maxBuilds int
-	budget               Resources // of the host; zero fields are no limit
-	pools                map[string]int
+	maxTrials int
+	pools     map[string]int
+	sites     []site
 
 	trials []entry // in the order of the job
-	builds map[string]buildStatus
-	left   int   // trials that are not done
-	use    usage // of what is running
-
-	toBuild []string         // in the order of the trials that need them
-	blocked map[string][]int // by an image that is not there yet
-	ready   map[class][]int  // in the order of the job
-	asleep  []int            // in back-off, who wakes first comes first
+	left   int     // trials that are not done
+	use    total
+	asleep []int // in back-off, who wakes first comes first
 
 	stopped bool // no new work: the job was cancelled
-	refused bool // Shares said no since it last said that something is free
 }
 
 func newState(o Options, all []Trial, now time.Time) *state {
 	s := &state{
-		maxTrials: max(o.MaxTrials, 1), maxBuilds: max(o.MaxBuilds, 1), budget: o.Budget, pools: o.Pools,
-		trials: make([]entry, len(all)), builds: map[string]buildStatus{}, left: len(all), use: usage{pools: map[string]int{}},
-		blocked: map[string][]int{}, ready: map[class][]int{},
+		maxTrials: max(o.MaxTrials, 1), pools: o.Pools, trials: make([]entry, len(all)), left: len(all), use: total{pools: map[string]int{}},
+	}
+	for _, site := range o.Sites {
+		s.sites = append(s.sites, newSite(site))
 	}
 	for i, t := range all {
 		s.trials[i] = entry{Trial: t, queued: now}
-		for _, key := range t.Builds {
-			if _, known := s.builds[key]; !known {
-				s.builds[key] = buildNeeded
-				s.toBuild = append(s.toBuild, key)
+		s.trials[i].best = s.best(&s.trials[i])
+		for k := range s.sites {
+			for _, key := range t.Places[k].Builds {
+				if s.sites[k].images[key] == nil {
+					s.sites[k].images[key] = &image{}
+				}
 			}
 		}
 		s.enqueue(i)
@@ -85,115 +67,223 @@ func newState(o Options, all []Trial, now time.Time) *state {
 	return s
 }
 
-// enqueue puts a waiting trial where it waits.
+// best is the lowest rank of the sites that can run it.
+func (s *state) best(t *entry) int {
+	best := math.MaxInt
+	for k := range s.sites {
+		if s.bar(t, k) == "" {
+			best = min(best, s.sites[k].Rank)
+		}
+	}
+	return best
+}
+
+// bar is why a trial never runs at a site. One that is larger than the site runs there
+// alone only when no other site is large enough.
+func (s *state) bar(t *entry, k int) string {
+	if why := t.bar(k); why != "" || holds(t.Needs, s.sites[k].Budget) {
+		return why
+	}
+	for other := range s.sites {
+		if t.bar(other) == "" && holds(t.Needs, s.sites[other].Budget) {
+			return "it is too small"
+		}
+	}
+	return ""
+}
+
+func (t *entry) bar(k int) string {
+	if why, ok := t.barred[k]; ok {
+		return why
+	}
+	return t.Places[k].Bar
+}
+
+// others counts the sites beside k that could run a trial, now or later.
+func (s *state) others(i, k int) (n int) {
+	for other := range s.sites {
+		if other != k && s.sites[other].health != lost && s.bar(&s.trials[i], other) == "" {
+			n++
+		}
+	}
+	return n
+}
+
+// enqueue puts a waiting trial where it waits, at each site that can run it.
 func (s *state) enqueue(i int) {
-	t := &s.trials[i]
-	for _, key := range t.Builds {
-		if s.builds[key] != buildFinished {
-			s.blocked[key] = append(s.blocked[key], i)
+	for k := range s.sites {
+		if s.bar(&s.trials[i], k) == "" {
+			s.enqueueAt(k, i)
+		}
+	}
+}
+
+func (s *state) enqueueAt(k, i int) {
+	t, site := &s.trials[i], &s.sites[k]
+	for _, key := range t.Places[k].Builds {
+		if img := site.images[key]; img.status != buildFinished {
+			img.blocked = append(img.blocked, i)
+			site.want(key, site.Rank == t.best)
 			return
 		}
 	}
-	queue := s.ready[t.class()]
-	at, _ := slices.BinarySearch(queue, i)
-	s.ready[t.class()] = slices.Insert(queue, at, i)
+	t.able = true
+	site.insert(t.class(), i)
 }
 
-// wake lets the trials go whose pause is over.
+// wake lets the trials go whose pause is over, and forgets builds that nobody waits for.
 func (s *state) wake(now time.Time) {
 	for len(s.asleep) > 0 && !now.Before(s.trials[s.asleep[0]].notBefore) {
-		s.enqueue(s.asleep[0])
+		i := s.asleep[0]
 		s.asleep = s.asleep[1:]
+		s.trials[i].status = waiting
+		s.enqueue(i)
+	}
+	for k := range s.sites {
+		s.tidy(k)
 	}
 }
 
-func (s *state) buildStarted(key string) {
-	s.builds[key] = buildRunning
-	s.use.builds++
-	at := slices.Index(s.toBuild, key) // the first, unless a step was cut short
-	s.toBuild = slices.Delete(s.toBuild, at, at+1)
+// tidy drops what begins a site's queues and is over, so that nobody passes it by again.
+func (s *state) tidy(k int) {
+	at := &s.sites[k]
+	for len(at.due) > 0 && !s.awaited(k, at.due[0]) {
+		at.images[at.due[0]].first = false
+		at.due = at.due[1:]
+	}
+	for len(at.spare) > 0 && !s.awaited(k, at.spare[0]) {
+		at.images[at.spare[0]].spare = false
+		at.spare = at.spare[1:]
+	}
+	for c, queue := range at.ready {
+		if left := s.pending(k, queue); len(left) == 0 {
+			delete(at.ready, c)
+		} else if len(left) < len(queue) {
+			at.ready[c] = left
+		}
+	}
+}
+
+// pending is a site's queue without those at its beginning that do not wait for it.
+func (s *state) pending(k int, queue []int) []int {
+	for len(queue) > 0 && !s.trials[queue[0]].waitsFor(k) {
+		queue = queue[1:]
+	}
+	return queue
+}
+
+// waitsFor reports whether an entry in a site's queue holds.
+func (t *entry) waitsFor(k int) bool { return t.status == waiting && t.barred[k] == "" }
+
+// awaited reports whether a build has not begun and a trial waits for it.
+func (s *state) awaited(k int, key string) bool {
+	img := s.sites[k].images[key]
+	return img.status == buildNeeded && len(s.pending(k, img.blocked)) > 0
+}
+
+func (s *state) buildStarted(k int, key string) {
+	s.sites[k].images[key].status = buildRunning
+	s.sites[k].use.builds++
 }
 
 // buildEnded lets the trials go on that waited for an image: to their next one, or
 // into the queue for a slot, whose time begins only now.
-func (s *state) buildEnded(key string, now time.Time) {
-	s.builds[key] = buildFinished
-	s.use.builds--
-	waited := s.blocked[key]
-	delete(s.blocked, key)
-	for _, i := range waited {
+func (s *state) buildEnded(k int, key string, now time.Time) {
+	img := s.sites[k].images[key]
+	s.sites[k].use.builds--
+	img.status = buildFinished
+	blocked := img.blocked
+	img.blocked = nil
+	for _, i := range blocked {
 		t := &s.trials[i]
-		t.images += now.Sub(t.queued)
-		t.queued = now
-		s.enqueue(i)
+		if !t.waitsFor(k) {
+			continue
+		}
+		if !t.able {
+			t.images += now.Sub(t.queued)
+			t.queued = now
+		}
+		s.enqueueAt(k, i)
 	}
 }
 
-// tryStarted takes a trial off its queue, whose first it is.
-func (s *state) tryStarted(i int) {
+// tryStarted takes a trial out of all queues: its entries are passed by from now on.
+func (s *state) tryStarted(i, k int) {
 	t := &s.trials[i]
-	t.status = running
+	t.status, t.site = running, k
 	t.tries++
-	s.use.add(t)
-	if queue := s.ready[t.class()][1:]; len(queue) > 0 {
-		s.ready[t.class()] = queue
-	} else {
-		delete(s.ready, t.class())
-	}
+	s.count(t, 1)
+}
+
+func (s *state) count(t *entry, n int) {
+	s.use.count(t.Pool, n)
+	s.sites[t.site].use.count(t.Needs, int64(n))
 }
 
 func (s *state) tryEnded(i int) {
 	s.trials[i].status = done
 	s.left--
-	s.use.remove(&s.trials[i])
+	s.count(&s.trials[i], -1)
 }
 
 // trySlept is the end of a try after which there is another, not before the time.
 func (s *state) trySlept(i int, until time.Time) {
 	t := &s.trials[i]
-	t.status, t.notBefore, t.queued, t.images = waiting, until, until, 0
-	s.use.remove(t)
+	s.count(t, -1)
+	t.status, t.able, t.notBefore, t.queued, t.images = asleep, false, until, until, 0
 	at, _ := slices.BinarySearchFunc(s.asleep, until, func(j int, until time.Time) int {
 		return s.trials[j].notBefore.Compare(until)
 	})
 	s.asleep = slices.Insert(s.asleep, at, i)
 }
 
-// usage is what running work takes.
-type usage struct {
-	trials, builds int
-	milliCPUs      int64 // whole numbers, so that what is added comes off again
-	memoryMiB      int64
-	pools          map[string]int
+// tryMoved is the end of a try that counted for nothing. A bar keeps the trial from
+// its site for good.
+func (s *state) tryMoved(i int, bar string, now time.Time) {
+	t := &s.trials[i]
+	s.count(t, -1)
+	t.moves++
+	if bar != "" {
+		if t.barred == nil {
+			t.barred = map[int]string{}
+		}
+		t.barred[t.site] = bar
+		t.best = s.best(t)
+	}
+	t.status, t.able, t.queued, t.images = waiting, false, now, 0
+	s.enqueue(i)
 }
 
-func (u *usage) clone() usage {
-	c := *u
-	c.pools = maps.Clone(u.pools)
-	return c
+// doubt takes a site out. It reports whether the site was in.
+func (s *state) doubt(k int, why string) bool {
+	if s.sites[k].health != up {
+		return false
+	}
+	s.sites[k].health, s.sites[k].why = down, why
+	return true
 }
 
-func (u *usage) add(t *entry)    { u.count(t, 1) }
-func (u *usage) remove(t *entry) { u.count(t, -1) }
+func (s *state) recovered(k int) { s.sites[k].health, s.sites[k].why = up, "" }
 
-func (u *usage) count(t *entry, n int64) {
-	u.trials += int(n)
-	u.milliCPUs += n * milli(t.Needs.CPUs)
-	u.memoryMiB += n * t.Needs.MemoryMiB
-	u.pools[t.Pool] += int(n)
+// giveUp takes a site out for good. It reports whether another is left.
+func (s *state) giveUp(k int, why string) bool {
+	s.sites[k].health, s.sites[k].why = lost, why
+	return slices.ContainsFunc(s.sites, func(s site) bool { return s.health != lost })
 }
 
-// fits reports whether needs go into the budget. One that is larger than the
-// whole budget runs when it is alone.
-func (u *usage) fits(needs, budget Resources) bool {
-	return u.trials == 0 ||
-		within(u.milliCPUs, milli(needs.CPUs), milli(budget.CPUs)) && within(u.memoryMiB, needs.MemoryMiB, budget.MemoryMiB)
+// cool keeps new tries from a site.
+func (s *state) cool(k int, until time.Time, why string) {
+	if until.After(s.sites[k].coolUntil) {
+		s.sites[k].coolUntil = until
+		if s.sites[k].health == up {
+			s.sites[k].why = why
+		}
+	}
 }
 
-// within holds what is used and needed against a limit; undeclared needs count
-// nothing.
-func within(used, needed, limit int64) bool {
-	return limit == 0 || needed == 0 || used+needed <= limit
+// refusing reports whether a site that works said no: it will say when it is free.
+func (s *state) refusing() bool {
+	return slices.ContainsFunc(s.sites, func(s site) bool { return s.refused && s.health == up })
 }
 
 func milli(cpus float64) int64 { return int64(math.Round(1000 * cpus)) }

@@ -13,7 +13,7 @@ import (
 // others. A key stands for all below it.
 var passing = []string{
 	"job_name", "jobs_dir", "debug", "quiet", "n_concurrent_trials", "retry", "skip_credential_checks", "metrics",
-	"agents[].n_concurrent", "agents[].concurrency_group", "environment.delete",
+	"agents[].n_concurrent", "agents[].concurrency_group", "environment.delete", "environment.type",
 }
 
 // growing are the keys that say which trials a job has. Others may mean more

@@ -8,7 +8,6 @@ import (
 	"text/tabwriter"
 
 	"harborgate/internal/app"
-	"harborgate/providers"
 	"harborgate/trials"
 )
 
@@ -33,14 +32,14 @@ type dryResult struct {
 }
 
 // dryRun prints what would run. It has looked at everything and made nothing.
-func (o *runOptions) dryRun(plan *app.Plan, p providers.Info, routes []app.ModelRoute) error {
+func (o *runOptions) dryRun(plan *app.Plan, fleet app.Fleet, routes []app.ModelRoute) error {
 	out := dryResult{Trials: []dryTrial{}, Models: routes, Invalid: []string{}, Diff: plan.Diff}
 	cannot := len(plan.Invalid)
 	for _, f := range plan.Invalid {
 		out.Invalid = append(out.Invalid, f.Path)
 	}
 	for _, t := range plan.Trials {
-		d := dryTrialOf(t, p)
+		d := dryTrialOf(t, fleet)
 		if d.Problem != "" {
 			cannot++
 		}
@@ -68,11 +67,11 @@ func (o *runOptions) dryOK(plan *app.Plan) error {
 	return err
 }
 
-func dryTrialOf(t app.PlannedTrial, p providers.Info) dryTrial {
+func dryTrialOf(t app.PlannedTrial, fleet app.Fleet) dryTrial {
 	limits := trials.EffectiveTimeouts(t.Task.Config, nil, *t.Config)
 	d := dryTrial{
 		Task: t.Task.Name, Attempt: t.Attempt, Agent: t.Config.Agent.AgentName(),
-		Limits: limits.Map(), Problem: app.Unsupported(p, t),
+		Limits: limits.Map(), Problem: fleet.Unsupported(t),
 	}
 	if m := t.Config.Agent.ModelName; m != nil {
 		d.Model = *m

@@ -70,7 +70,7 @@ func addSharedFlags(c *cobra.Command, f *sharedFlags) {
 	s.StringArrayVar(&f.toolFiles, "mcp-config", nil, "file of MCP servers for the agent, JSON, YAML or TOML (repeatable)")
 	s.StringArrayVar(&f.skills, "skill", nil, "directory with a skill for the agent, or with several (repeatable)")
 	alias(s, "skill", "skills")
-	s.StringVarP(&f.env, "env", "e", "", "provider to run sandboxes on, see harbor env list (default docker)")
+	s.StringVarP(&f.env, "env", "e", "", "provider to run sandboxes on, see harbor env list; several in their order, a,b, or by weight, a=3,b=1; or a pool (default docker)")
 	s.StringArrayVar(&f.envKwargs, "ek", nil, "option of the environment, key=value (repeatable)")
 	s.StringArrayVar(&f.verifierEnv, "ve", nil, "environment variable of the verifier, KEY=VALUE (repeatable)")
 	addEnvironmentFlags(s, f)

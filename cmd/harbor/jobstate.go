@@ -120,6 +120,7 @@ type eventData struct {
 	Cancelled bool
 	DurMS     int64 `json:"dur_ms"`
 	WaitMS    int64 `json:"wait_ms"`
+	Moved     bool  `json:"moved"`
 	Rewards   trials.Rewards
 	Valid     bool `json:"reward_valid"`
 	Exception string
@@ -151,6 +152,9 @@ func (s *jobState) apply(e trials.Event) string {
 	case trials.EventRetry:
 		s.retries++
 		s.forget(e.Trial)
+		if d.Moved {
+			return s.line(e, "%s: try %d does not count, its provider failed it with %s, it is placed again", e.Trial, e.Try, d.Exception)
+		}
 		return s.line(e, "%s: try %d failed with %s, again in %s", e.Trial, e.Try, d.Exception, ms(d.WaitMS))
 	case trials.EventNote:
 		if e.Trial == "" {

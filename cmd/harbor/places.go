@@ -2,11 +2,14 @@ package main
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
+	"harborgate/configs"
 	"harborgate/internal/app"
 	"harborgate/providers"
 )
@@ -55,7 +58,22 @@ func listProviders(e *env, a *app.App) error {
 	for _, i := range infos {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", i.Name, i.Type, join(i.Can.Sources), join(i.Can.Networks), limitsOf(i.Can))
 	}
+	for _, name := range slices.Sorted(maps.Keys(a.Host.Pools)) {
+		fmt.Fprintf(w, "%s\tpool of %s\n", name, poolText(a.Host.Pools[name]))
+	}
 	return w.Flush()
+}
+
+// poolText is a pool as -e would take it.
+func poolText(all []configs.Choice) string {
+	parts := make([]string, len(all))
+	for i, c := range all {
+		parts[i] = c.Provider
+		if c.Weight > 0 {
+			parts[i] += fmt.Sprintf("=%d", c.Weight)
+		}
+	}
+	return strings.Join(parts, ",")
 }
 
 func limitsOf(c providers.Capabilities) string {

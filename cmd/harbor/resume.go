@@ -74,12 +74,13 @@ func newResumeCommand(e *env) *cobra.Command {
 name, or its directory, wherever it was moved. Trials that have a result are kept as
 they are.
 
-How many trials run at once, retries and what is shown may change, by the flags below,
-and so may budgets; other settings decide verdicts and stay as the job was started. For
+How many trials run at once, retries, providers and what is shown may change, by the
+flags below, and so may budgets; other settings decide verdicts and stay as the job was started. For
 more attempts or tasks there is ` + "`harbor run`" + ` with the name of the job.`,
 		Example: `  harbor job resume jobs/mine                                   what is missing, and what was cancelled
   harbor job resume jobs/mine --retry-failed infrastructure     also what failed for no fault of the agent
-  harbor job resume jobs/mine -f AgentTimeoutError -n 2         those instead of cancelled ones, two at once`,
+  harbor job resume jobs/mine -f AgentTimeoutError -n 2         those instead of cancelled ones, two at once
+  harbor job resume jobs/mine -e big,cloud                      what is missing, on other providers`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error { return o.resumeJob(c.Context(), args) },
 	}
@@ -94,6 +95,7 @@ func newResumeFlags(o *runOptions) *cobra.Command {
 	s.StringArrayVarP(&o.resume.filter, "filter-error-type", "f", []string{trials.ExcCancelled}, "exception whose trials run again (repeatable)")
 	addRetryFailedFlag(s, &o.resume)
 	addOperationFlags(s, f)
+	s.StringVarP(&f.env, "env", "e", "", "provider, or several, to run the rest on; those that the job had unless given")
 	s.StringVar(&f.envFile, "env-file", "", "file of variables to load, KEY=VALUE lines")
 	s.BoolVarP(&f.yes, "yes", "y", false, "do not ask before tasks get variables of this host")
 	addModelFlags(s, &f.sharedFlags)
@@ -183,6 +185,9 @@ func (o *runOptions) resumeDir(args []string) (string, error) {
 // applyOperation puts the flags that change no verdict on top of a configuration.
 func (f *runFlags) applyOperation(s *pflag.FlagSet, c *trials.JobConfig) {
 	set(s, &c.NConcurrentTrials, f.concurrent, "n-concurrent")
+	if given(s, "env") {
+		c.Environment.Type = &f.env
+	}
 	set(s, &c.Retry.MaxRetries, f.maxRetries, "max-retries")
 	c.Quiet = c.Quiet || f.quiet
 	c.Debug = c.Debug || f.debug

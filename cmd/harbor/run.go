@@ -18,7 +18,6 @@ import (
 	"harborgate/agents"
 	"harborgate/configs"
 	"harborgate/internal/app"
-	"harborgate/providers"
 	"harborgate/tasks"
 	"harborgate/trials"
 )
@@ -148,13 +147,15 @@ func (o *runOptions) job(ctx context.Context, a *app.App, cfg trials.JobConfig) 
 	if err := o.confirmVariables(plan); err != nil {
 		return err
 	}
-	p, err := a.Provider(app.EnvironmentName(cfg.Environment))
+	fleet, err := a.Open(cfg.Environment)
 	if err != nil {
 		return codedError{exitNothing, err}
 	}
-	if err := app.CheckProvider(ctx, p); err != nil {
+	down, err := fleet.Check(ctx)
+	if err != nil {
 		return codedError{exitNothing, err}
 	}
+	o.warn(down)
 	if o.flags.dryRun {
 		notes, err := a.CheckModels(ctx, plan, o.flags.settings)
 		o.warn(notes)
@@ -164,21 +165,21 @@ func (o *runOptions) job(ctx context.Context, a *app.App, cfg trials.JobConfig) 
 		if _, err := a.LacksAgents(ctx, plan); err != nil {
 			return codedError{exitNothing, err}
 		}
-		return o.dryRun(plan, p.Info(), a.ModelRoutes(ctx, plan, o.flags.settings))
+		return o.dryRun(plan, fleet, a.ModelRoutes(ctx, plan, o.flags.settings))
 	}
 	late := a.Unburied()
-	o.sweep(ctx, a, p)
+	o.sweep(ctx, a, fleet)
 	if err := o.fetchAgents(ctx, a, plan); err != nil {
 		return err
 	}
-	j, err := a.StartJob(plan, p, o.flags.settings)
+	j, err := a.StartJob(plan, fleet, o.flags.settings)
 	if err != nil {
 		return codedError{exitNothing, err}
 	}
 	o.warn(j.Notes)
 	err = o.watch(ctx, j)
 	if late && ctx.Err() == nil {
-		o.sweep(ctx, a, p)
+		o.sweep(ctx, a, fleet)
 	}
 	return err
 }
@@ -190,8 +191,8 @@ func (o *runOptions) warn(notes []trials.Note) {
 	}
 }
 
-func (o *runOptions) sweep(ctx context.Context, a *app.App, p providers.Provider) {
-	if err := a.Sweep(ctx, p); err != nil {
+func (o *runOptions) sweep(ctx context.Context, a *app.App, fleet app.Fleet) {
+	if err := fleet.Sweep(ctx, a); err != nil {
 		fmt.Fprintln(o.err, "harbor: leftovers of earlier runs could not be removed:", printable(err.Error()))
 	}
 }
@@ -202,9 +203,12 @@ func (o *runOptions) sweepUnburied(ctx context.Context, a *app.App, cfg trials.J
 	if o.flags.dryRun || !a.Unburied() {
 		return
 	}
-	p, err := a.Provider(app.EnvironmentName(cfg.Environment))
-	if err == nil && app.CheckProvider(ctx, p) == nil {
-		o.sweep(ctx, a, p)
+	fleet, err := a.Open(cfg.Environment)
+	if err != nil {
+		return
+	}
+	if _, err := fleet.Check(ctx); err == nil {
+		o.sweep(ctx, a, fleet)
 	}
 }
 

@@ -225,6 +225,9 @@ func showTrial(e *env, dir string, r *trials.Result) error {
 	for _, line := range meteredLines(r) {
 		fmt.Fprintf(w, "%s\n", line)
 	}
+	for _, line := range placementLines(dir) {
+		fmt.Fprintf(w, "%s\n", line)
+	}
 	if x := r.Harborgate; x != nil {
 		fmt.Fprintf(w, "provider\t%s\ntry\t%d\nattempt\t%d\n", oneLine(x.Provider), x.Try, x.Attempt)
 		for _, s := range x.Suspect {

@@ -6,12 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 
 	"github.com/spf13/cobra"
 
 	"harborgate/agents"
 	"harborgate/configs"
 	"harborgate/internal/app"
+	"harborgate/providers"
 	"harborgate/trials"
 	"harborgate/trials/results"
 )
@@ -130,10 +132,7 @@ func (o *trialOptions) run(ctx context.Context) error {
 
 func (o *trialOptions) start(ctx context.Context, cfg trials.TrialConfig) error {
 	return withApp(o.env, func(e *env, a *app.App) error {
-		p, err := a.Provider(app.EnvironmentName(cfg.Environment))
-		if err == nil {
-			err = app.CheckProvider(ctx, p)
-		}
+		p, err := firstThatAnswers(ctx, a, cfg.Environment)
 		if err != nil {
 			return codedError{exitNothing, err}
 		}
@@ -145,6 +144,20 @@ func (o *trialOptions) start(ctx context.Context, cfg trials.TrialConfig) error 
 		}
 		return errors.Join(o.report(res), trialOutcome(ctx, res))
 	})
+}
+
+// firstThatAnswers is the provider of a trial that has no job: the first of those that
+// the configuration names.
+func firstThatAnswers(ctx context.Context, a *app.App, c trials.EnvironmentConfig) (providers.Provider, error) {
+	fleet, err := a.Open(c)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := fleet.Check(ctx); err != nil {
+		return nil, err
+	}
+	i := slices.IndexFunc(fleet, func(m app.Member) bool { return m.Down == nil })
+	return fleet[i].Provider, nil
 }
 
 // say prints for humans; with --json nothing but the result goes to standard

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"harborgate/configs"
 	"harborgate/providers"
 	"harborgate/tasks"
 	"harborgate/trials"
@@ -57,6 +58,9 @@ func CheckTrial(c trials.TrialConfig) error {
 
 // CheckEnvironment finds what no sandbox could be made with.
 func CheckEnvironment(c trials.EnvironmentConfig) error {
+	if _, err := configs.ParseChoices(EnvironmentName(c)); err != nil {
+		return err
+	}
 	switch {
 	case c.ImportPath != nil && *c.ImportPath != "":
 		return fmt.Errorf("environment.import_path %q: Python classes cannot be loaded; choose a provider with -e", *c.ImportPath)

@@ -16,7 +16,6 @@ import (
 	"harborgate/internal/events"
 	"harborgate/providers"
 	"harborgate/scheduler"
-	"harborgate/snapshots"
 	"harborgate/trials"
 	"harborgate/trials/results"
 	"harborgate/trials/runner"
@@ -37,20 +36,15 @@ type Job struct {
 	Plan   *Plan
 	Notes  []trials.Note // about the way to models, before anything runs
 
-	app      *App
-	provider providers.Provider
-	store    *snapshots.Store
-	images   *runner.Images
-	runner   *runner.Runner
-	models   *models
-	tally    *tally
-	files    *results.Job
-	outage   *outage
-	logFile  *os.File
-	log      *slog.Logger
-	requests map[string]snapshots.Request
-	full     bool         // it ended because nothing could be written
-	closed   func() error // close, once
+	app     *App
+	sites   []*site
+	models  *models
+	tally   *tally
+	files   *results.Job
+	logFile *os.File
+	log     *slog.Logger
+	full    bool         // it ended because nothing could be written
+	closed  func() error // close, once
 }
 
 // Summary is how a job ended.
@@ -76,14 +70,14 @@ type Settings struct {
 // StartJob makes the job's directory, or takes over the one that Continue holds,
 // and everything it needs; nothing runs yet. A directory that it made does not outlive
 // its error.
-func (a *App) StartJob(plan *Plan, p providers.Provider, set Settings) (*Job, error) {
+func (a *App) StartJob(plan *Plan, fleet Fleet, set Settings) (*Job, error) {
 	files, err := plan.files()
 	if err != nil {
 		return nil, lacking(plan.Dir(), err)
 	}
-	j := &Job{Dir: files.Dir, Plan: plan, app: a, provider: p, files: files, requests: map[string]snapshots.Request{}}
+	j := &Job{Dir: files.Dir, Plan: plan, app: a, files: files}
 	j.closed = sync.OnceValue(j.close)
-	err = j.open(set)
+	err = j.open(fleet, set)
 	if err == nil {
 		err = a.remember(j.Dir, plan)
 	}
@@ -108,7 +102,7 @@ func (p *Plan) files() (*results.Job, error) {
 	return files, nil
 }
 
-func (j *Job) open(set Settings) (err error) {
+func (j *Job) open(fleet Fleet, set Settings) (err error) {
 	if err = j.files.WriteConfig(j.Plan.Config); err != nil {
 		return err
 	}
@@ -120,14 +114,10 @@ func (j *Job) open(set Settings) (err error) {
 	}
 	own := slog.NewTextHandler(j.logFile, &slog.HandlerOptions{Level: slog.LevelInfo})
 	j.log = slog.New(slog.NewMultiHandler(own, j.app.log.Handler()))
-	if j.store, err = j.app.snapshotStore(j.provider.Info().Name); err != nil {
+	if err = j.openSites(fleet); err != nil {
 		return err
 	}
-	j.images = runner.NewImages(j.provider, j.store, j.app.owner.Host)
-	j.images.OnStep = func(key snapshots.Key, done, of int) {
-		j.Events.Tell(trials.NewEvent(trials.EventBuildProgress, "", 0, 0, map[string]any{"key": key, "done": done, "of": of}))
-	}
-	j.tally = newTally(j.files, j.Plan, j.provider.Info().Name)
+	j.tally = newTally(j.files, j.Plan, fleet.Names())
 	if set, err = set.over(j.Plan.Past); err != nil {
 		return err
 	}
@@ -135,11 +125,7 @@ func (j *Job) open(set Settings) (err error) {
 	if err = j.openModels(set); err != nil {
 		return err
 	}
-	j.runner = j.app.newRunner(j.provider, j.images, j, j.models, j.log, func(trial string, id providers.ID, err error) {
-		if err != nil {
-			j.tally.cleanupFailed(fmt.Sprintf("%s of %s: %v", id, trial, err))
-		}
-	})
+	j.openRunners()
 	return j.tally.start()
 }
 
@@ -165,20 +151,22 @@ func (a *App) newRunner(p providers.Provider, images *runner.Images, ev runner.E
 // results, and the job counts as interrupted by the context's cause.
 func (j *Job) Run(ctx context.Context) (Summary, error) {
 	j.Events.Emit(trials.NewEvent(trials.EventJobStart, "", 0, 0, map[string]any{
-		"job_id": j.Plan.ID, "n_trials": j.Plan.Total(), "kept": j.Plan.Total() - len(j.Plan.Trials), "provider": j.provider.Info().Name, "concurrency": j.Plan.Config.NConcurrentTrials,
+		"job_id": j.Plan.ID, "n_trials": j.Plan.Total(), "kept": j.Plan.Total() - len(j.Plan.Trials), "provider": j.tally.extra.Provider, "concurrency": j.Plan.Config.NConcurrentTrials,
 	}))
+	if was, now := j.Plan.Past, EnvironmentName(j.Plan.Config.Environment); was != nil && was.environment != now {
+		j.note("other_providers", fmt.Sprintf("the job began on %s and goes on with %s: each result names its provider", was.environment, now))
+	}
 	ctx, stop := j.watchOutages(ctx)
 	defer stop(nil)
 	j.models.stop = stop
 	locked := make(chan error, 1)
 	go func() { locked <- j.writeLock() }()
-	limits := j.app.Host.Providers[j.provider.Info().Name].Limits
-	budget := j.budget(ctx)
 	unstarted, err := scheduler.Run(ctx, scheduler.Options{
-		MaxTrials: j.parallel(), MaxBuilds: max(limits.Builds, maxBuilds), Budget: budget,
-		Pools: j.pools(), Runner: patient{tries{j}}, Readiness: j, Shares: j.app.leases(j.provider.Info().Name, j.Dir, budget),
+		MaxTrials: j.parallel(), Pools: j.pools(), Sites: j.scheduled(ctx), Runner: tries{j}, Readiness: j,
 	}, j.schedule())
-	j.runner.Wait()
+	for _, s := range j.sites {
+		s.runner.Wait()
+	}
 	err = errors.Join(err, <-locked)
 	if cause := context.Cause(ctx); errors.As(cause, new(*OutageError)) || errors.As(cause, new(*results.GoneError)) || errors.As(cause, new(*BudgetError)) {
 		err = errors.Join(err, cause)
@@ -218,46 +206,13 @@ func (j *Job) writeLock() error {
 	})
 }
 
-// schedule describes the trials to the scheduler.
-func (j *Job) schedule() []scheduler.Trial {
-	ts := make([]scheduler.Trial, len(j.Plan.Trials))
-	for i, t := range j.Plan.Trials {
-		ts[i] = scheduler.Trial{Name: t.Name, Pool: pool(t.Config.Agent), Needs: t.needs()}
-		if runner.Unsupported(j.provider.Info(), t.Task.Task, *t.Config) != "" {
-			continue // it fails before it needs an image
-		}
-		reqs, err := j.needed(t)
-		if err != nil {
-			continue // the trial meets the same error and reports it
-		}
-		for _, r := range reqs {
-			key := string(r.Key)
-			if first, ok := j.requests[key]; ok {
-				key = string(first.Key) // one string for all trials
-			} else {
-				j.requests[key] = r
-			}
-			ts[i].Builds = append(ts[i].Builds, key)
-		}
-	}
-	return ts
-}
-
 // needs is what a trial declares.
 func (p PlannedTrial) needs() scheduler.Resources {
 	env, over := p.Task.Config.Environment, p.Config.Environment
 	return scheduler.Resources{
 		CPUs: value((*float64)(over.OverrideCPUs), env.CPUs), MemoryMiB: value(over.OverrideMemoryMiB, env.MemoryMiB),
+		DiskMiB: value(over.OverrideStorageMiB, env.StorageMiB),
 	}
-}
-
-// needed lists the images of a trial; one that is graded again has no environment.
-func (j *Job) needed(t PlannedTrial) ([]snapshots.Request, error) {
-	if t.Config.SourceTrial == nil {
-		return j.images.Needed(t.Task.Task, *t.Config, 1)
-	}
-	r, err := j.images.Verifier(t.Task.Task, *t.Config, 1)
-	return []snapshots.Request{r}, err
 }
 
 func value[T any](values ...*T) (zero T) {
@@ -291,13 +246,14 @@ func (j *Job) pools() map[string]int {
 	return out
 }
 
-// Build makes one image; trials that need it learn how that went.
-func (j *Job) Build(ctx context.Context, key string) {
-	r := j.requests[key]
+// Build makes one image at a site; trials that need it learn how that went.
+func (j *Job) Build(ctx context.Context, at int, key string) {
+	s := j.sites[at]
+	r := s.requests[key]
 	begun := time.Now()
-	j.Events.Emit(trials.NewEvent(trials.EventBuildStart, "", 0, 0, map[string]any{"key": key, "title": r.Title}))
-	hold, err := j.images.Get(ctx, r)
-	data := map[string]any{"key": key, "title": r.Title, "dur_ms": time.Since(begun).Milliseconds()}
+	j.Events.Emit(trials.NewEvent(trials.EventBuildStart, "", 0, 0, map[string]any{"key": key, "title": r.Title, "provider": s.name}))
+	hold, err := s.images.Get(ctx, r)
+	data := map[string]any{"key": key, "title": r.Title, "provider": s.name, "dur_ms": time.Since(begun).Milliseconds()}
 	if err != nil {
 		data["error"], data["cancelled"] = err.Error(), ctx.Err() != nil
 	} else {
@@ -313,7 +269,7 @@ func (j *Job) describe(t *PlannedTrial, a scheduler.Assignment, sink runner.Sink
 	own := t.Own()
 	try := &runner.Try{
 		Config: &own, Task: t.Task.Task, Job: j.Plan.Config.JobName, ID: uuid.NewString(),
-		Attempt: t.Attempt, Number: t.earlier + a.Try, Retries: t.retries + a.Try - 1, Waited: a.Waited, Images: a.Images, Sink: sink,
+		Attempt: t.Attempt, Number: t.earlier + a.Try, Retries: t.retries + a.Try - 1 - a.Moves, Waited: a.Waited, Images: a.Images, Sink: sink,
 	}
 	var errs [4]error
 	lock, err := t.lock()
@@ -337,7 +293,7 @@ func (j *Job) lost(t *PlannedTrial, a scheduler.Assignment, err error) *trials.R
 		TrialName: t.Name, TaskName: t.Task.Name, Config: t.Own(), StartedAt: now, FinishedAt: now,
 		AgentInfo: agents.InfoOf(t.Config.Agent), Source: t.Config.Task.Source,
 		ExceptionInfo: f.Info(now, trials.PolicyOf(f.Exception, t.Config.OverrideErrorPolicy)),
-		Harborgate:    &trials.Extra{Failure: f, Attempt: t.Attempt, Retries: t.retries + a.Try - 1},
+		Harborgate:    &trials.Extra{Failure: f, Attempt: t.Attempt, Retries: t.retries + a.Try - 1 - a.Moves},
 	}
 }
 
@@ -357,8 +313,10 @@ func (j *Job) close() error {
 	if j.models != nil {
 		errs = append(errs, j.models.close())
 	}
-	if j.store != nil {
-		j.store.Close()
+	for _, s := range j.sites {
+		if s.store != nil {
+			s.store.Close()
+		}
 	}
 	if j.logFile != nil {
 		errs = append(errs, j.logFile.Close())

@@ -42,7 +42,7 @@ func start(t *testing.T, cfg trials.JobConfig, w *fake.World) *Job {
 	if err != nil {
 		t.Fatal(err)
 	}
-	j, err := a.StartJob(plan, fake.New(fake.Options{World: w}), Settings{})
+	j, err := a.StartJob(plan, Alone(fake.New(fake.Options{World: w})), Settings{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -218,7 +218,7 @@ func TestTrialsDoNotHurtEachOther(t *testing.T) {
 			putTask(t, set, fmt.Sprintf("t%d", i), "sleep 3; echo 1 > /logs/verifier/reward.txt", "")
 		}
 		w.Inject(
-			fake.Fault{Op: fake.OpCreate, Nth: 1, Effect: fake.Refuse, Kind: providers.KindExhausted},
+			fake.Fault{Op: fake.OpCreate, Nth: 1, Effect: fake.Refuse, Kind: providers.KindDenied},
 			fake.Fault{Op: fake.OpDownload, Match: "/logs/agent", Nth: 2, Hang: true},
 			fake.Fault{Op: fake.OpDestroy, Nth: 1, Effect: fake.Lose, Kind: providers.KindUnavailable},
 		)
@@ -302,7 +302,7 @@ func TestJobThatExistsIsRefused(t *testing.T) {
 	set := mixedSet(t)
 	cfg := jobOf(t, set)
 	j := start(t, cfg, fake.NewWorld())
-	_, err := j.app.StartJob(j.Plan, fake.New(fake.Options{}), Settings{})
+	_, err := j.app.StartJob(j.Plan, Alone(fake.New(fake.Options{})), Settings{})
 	var locked *results.LockedError
 	if !errors.As(err, &locked) {
 		t.Errorf("%v", err)
@@ -387,14 +387,14 @@ func TestJobThatCannotStartHoldsNothing(t *testing.T) {
 	if err := os.Mkdir(list, 0o755); err != nil { // so it cannot be written
 		t.Fatal(err)
 	}
-	if j, err := a.StartJob(plan, fake.New(fake.Options{}), Settings{}); err == nil || j != nil {
+	if j, err := a.StartJob(plan, Alone(fake.New(fake.Options{})), Settings{}); err == nil || j != nil {
 		t.Fatalf("%v %v", j, err)
 	}
 	dir := filepath.Join(cfg.JobsDir, cfg.JobName)
 	if err := errors.Join(os.Remove(list), os.RemoveAll(dir)); err != nil {
 		t.Fatal(err)
 	}
-	j, err := a.StartJob(plan, fake.New(fake.Options{}), Settings{})
+	j, err := a.StartJob(plan, Alone(fake.New(fake.Options{})), Settings{})
 	if err != nil {
 		t.Fatalf("afterwards: %v", err)
 	}

@@ -66,7 +66,7 @@ func (r *modelRig) refused(said string) {
 	}
 	p := fake.New(fake.Options{})
 	defer p.Close()
-	j, err := r.app.StartJob(plan, p, r.set)
+	j, err := r.app.StartJob(plan, Alone(p), r.set)
 	if wrong(err) {
 		r.t.Errorf("%v, want %q", err, said)
 	}

@@ -78,7 +78,7 @@ func (r *modelRig) run() (Summary, *trials.Result, error) {
 	}
 	p := fake.New(fake.Options{})
 	defer p.Close()
-	j, err := r.app.StartJob(plan, p, r.set)
+	j, err := r.app.StartJob(plan, Alone(p), r.set)
 	if err != nil {
 		return Summary{}, nil, errors.Join(err, plan.Close())
 	}

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"sync"
 	"time"
 
+	"harborgate/providers"
 	"harborgate/scheduler"
 	"harborgate/trials"
 	"harborgate/trials/results"
@@ -22,27 +24,33 @@ const (
 )
 
 // outage keeps trials from being spent on a provider that is away, or on a disk
-// that is full: after a failure that is nobody's work, no try starts before both
-// are seen to work again. When that takes too long the job stops, and what had not
-// begun waits for a resume. Safe for concurrent use.
+// that is full: after a failure that is nobody's work, no try starts at its site before
+// both are seen to work again. When that takes too long the site is given up, and the
+// job with the last of its sites; what had not begun waits for a resume. Safe for
+// concurrent use.
 type outage struct {
 	probe    func(context.Context) error
 	patience time.Duration
 	stop     context.CancelCauseFunc // of the job
 	tell     func(code, message string)
+	alone    bool // the job has no other site
 
-	mu      sync.Mutex // guards what follows
-	doubt   bool
-	waiting chan struct{} // of the look that is under way; nil when none is
+	mu       sync.Mutex // guards what follows
+	away     time.Time  // when the provider was last seen not to answer
+	refusals int        // for want of room, without a sandbox that was given since
 }
 
 // OutageError is why a job stopped.
 type OutageError struct {
-	For time.Duration
-	Err error
+	For     time.Duration
+	Err     error
+	Several bool // it was one of several providers
 }
 
 func (e *OutageError) Error() string {
+	if e.Several {
+		return fmt.Sprintf("no answer for %s, `harbor job resume` tries again: %v", e.For, advised(e.Err))
+	}
 	return fmt.Sprintf("the job was stopped after waiting for %s, `harbor job resume` goes on with it: %v", e.For, advised(e.Err))
 }
 
@@ -54,85 +62,114 @@ const (
 	NoteOutageOver = "outage_over"
 )
 
-// saw takes in how a try ended.
-func (o *outage) saw(r *trials.Result) {
-	if r.Harborgate == nil || r.Harborgate.Failure == nil {
-		return
+// What a try may be moved for, and how often, beside its retries.
+const (
+	mostMoves    = 5  // its provider went away
+	mostRefusals = 20 // it had no room
+)
+
+// Pauses of a provider that has no room, each twice as long as the one before.
+const (
+	firstPause, longestPause = 5 * time.Second, 5 * time.Minute
+)
+
+// judge says what a failure of a try means for its site, and whether the try is to
+// count: it does not when the provider gave no sandbox, or went away under it.
+func (o *outage) judge(ctx context.Context, a scheduler.Assignment, begun time.Time, f *trials.Failure) (out scheduler.Outcome) {
+	if f == nil {
+		o.served()
+		return out
 	}
-	if b := r.Harborgate.Failure.Blame; b != trials.BlameInfrastructure && b != trials.BlameHarness {
-		return
+	out.Why = f.Message
+	never := f.Phase == trials.PhaseEnvironmentSetup && f.Cause == trials.CauseProvider
+	switch {
+	case f.Cause == trials.CausePlatform && a.Others > 0:
+		out.Move, out.Bar = true, f.Message
+	case never && (f.Kind == providers.KindExhausted.String() || f.Kind == providers.KindRateLimited.String()):
+		out.Move, out.Cool = a.Moves < mostRefusals, o.refused()
+	case f.Blame == trials.BlameHarness:
+		out.Doubt = true
+	case f.Blame == trials.BlameInfrastructure:
+		out.Doubt = true
+		out.Move = a.Moves < mostMoves && ofProvider(f) && (never && a.Others > 0 || o.wentAway(ctx, begun))
 	}
+	if f.Phase != trials.PhaseEnvironmentSetup {
+		o.served()
+	}
+	return out
+}
+
+// ofProvider reports whether a failure may come from a provider that went away, and not
+// from this host, from models or from a limit.
+func ofProvider(f *trials.Failure) bool {
+	return slices.Contains([]trials.Cause{trials.CauseProvider, trials.CauseSandboxLost, trials.CauseUpload, trials.CauseDownload}, f.Cause)
+}
+
+// wentAway reports whether the provider does not answer, or did not at some time since.
+func (o *outage) wentAway(ctx context.Context, since time.Time) bool {
+	err := o.probe(ctx)
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.doubt = true
-}
-
-// pass returns when nothing speaks against a try, or with an error when the job
-// is over.
-func (o *outage) pass(ctx context.Context) error {
-	for {
-		o.mu.Lock()
-		if !o.doubt || ctx.Err() != nil {
-			o.mu.Unlock()
-			return ctx.Err()
-		}
-		wait := o.waiting
-		if wait == nil {
-			wait = make(chan struct{})
-			o.waiting = wait
-			o.mu.Unlock()
-			o.look(ctx)
-			o.mu.Lock()
-			o.waiting = nil
-			close(wait)
-			o.mu.Unlock()
-			continue
-		}
-		o.mu.Unlock()
-		select {
-		case <-wait:
-		case <-ctx.Done():
-		}
+	if err != nil && ctx.Err() == nil {
+		o.away = time.Now()
 	}
+	return o.away.After(since)
 }
 
-// look waits for the end of the outage, or ends the job.
-func (o *outage) look(ctx context.Context) {
+func (o *outage) refused() time.Duration {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	pause := min(firstPause<<min(o.refusals, 10), longestPause)
+	o.refusals++
+	return pause
+}
+
+func (o *outage) served() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.refusals = 0
+}
+
+// Recover implements scheduler.Health: it waits for the end of the outage.
+func (o *outage) Recover(ctx context.Context) error {
 	begun := time.Now()
 	said := false
 	for pause := firstLook; ; pause = min(2*pause, longestLook) {
 		err := o.probe(ctx)
 		switch {
 		case ctx.Err() != nil:
-			return
+			return ctx.Err()
 		case err == nil:
 			if said {
 				o.tell(NoteOutageOver, fmt.Sprintf("the outage is over after %s", time.Since(begun).Round(time.Second)))
 			}
-			o.mu.Lock()
-			defer o.mu.Unlock()
-			o.doubt = false
-			return
+			return nil
 		case errors.As(err, new(*results.GoneError)):
 			o.stop(err) // it does not come back
-			return
+			return err
 		case time.Since(begun) >= o.patience:
-			o.stop(&OutageError{For: o.patience, Err: err})
-			return
-		case !said:
+			return &OutageError{For: o.patience, Err: err, Several: !o.alone}
+		}
+		o.mu.Lock()
+		o.away = time.Now()
+		o.mu.Unlock()
+		if !said {
 			said = true
 			o.tell(NoteOutage, o.words(err))
 		}
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
-			return
+			return ctx.Err()
 		}
 	}
 }
 
 // words say what is wrong, and then what follows.
 func (o *outage) words(err error) string {
+	if !o.alone {
+		return fmt.Sprintf("%v; trials go to other providers, and the job goes on without this one after %s", err, o.patience)
+	}
 	before := "no trial starts before this is over"
 	if room := (*roomError)(nil); errors.As(err, &room) {
 		before = room.remedy() + ": no trial starts before that"
@@ -140,35 +177,27 @@ func (o *outage) words(err error) string {
 	return fmt.Sprintf("%v; %s, the job stops after %s", err, before, o.patience)
 }
 
-// patient runs tries, but not into an outage.
-type patient struct{ tries }
-
-func (p patient) Run(ctx context.Context, a scheduler.Assignment) scheduler.Outcome {
-	if err := p.outage.pass(ctx); err != nil {
-		return scheduler.Outcome{} // the job is over: the trial stays pending
-	}
-	return p.tries.Run(ctx, a)
-}
-
-// watchOutages returns a context that ends with ctx, or when an outage takes too
-// long.
+// watchOutages returns a context that ends with ctx, or when the job is to stop.
 func (j *Job) watchOutages(ctx context.Context) (context.Context, context.CancelCauseFunc) {
 	ctx, stop := context.WithCancelCause(ctx)
-	o := &outage{probe: j.working, patience: outagePatience, stop: stop}
-	if sec := j.app.Host.Providers[j.provider.Info().Name].Limits.OutageSec; sec > 0 {
-		o.patience = time.Duration(sec * float64(time.Second))
+	for _, s := range j.sites {
+		s.outage = &outage{
+			probe: func(ctx context.Context) error { return j.working(ctx, s) }, patience: outagePatience, stop: stop,
+			tell: func(code, message string) { j.note(code, j.at(s)+message) }, alone: len(j.sites) == 1,
+		}
+		if sec := j.app.Host.Providers[s.name].Limits.OutageSec; sec > 0 {
+			s.outage.patience = time.Duration(sec * float64(time.Second))
+		}
 	}
-	o.tell = j.note
-	j.outage = o
 	return ctx, stop
 }
 
-// working asks whether the job can write, and whether the provider answers.
-func (j *Job) working(ctx context.Context) error {
+// working asks whether the job can write, and whether a site's provider answers.
+func (j *Job) working(ctx context.Context, s *site) error {
 	if err := j.files.Present(); err != nil {
 		return err
 	}
-	if err := CheckProvider(ctx, j.provider); err != nil {
+	if err := CheckProvider(ctx, s.Provider); err != nil {
 		return err
 	}
 	if err := hasRoom(j.Dir); err != nil {

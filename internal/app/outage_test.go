@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -15,6 +16,7 @@ import (
 
 	"harborgate/providers"
 	"harborgate/providers/fake"
+	"harborgate/scheduler"
 	"harborgate/trials"
 	"harborgate/trials/results"
 )
@@ -39,7 +41,7 @@ func away(w *fake.World, at time.Duration) {
 	})
 }
 
-func TestProviderThatGoesAndComesBackCostsWhatRan(t *testing.T) {
+func TestProviderThatGoesAndComesBackCostsNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := fake.NewWorld()
@@ -52,7 +54,7 @@ func TestProviderThatGoesAndComesBackCostsWhatRan(t *testing.T) {
 		}
 		x := sum.Result.Harborgate
 		reconcile(t, sum.Result)
-		if lost := x.Ungraded[trials.BlameInfrastructure]; lost < 1 || lost > 4 || x.Graded+lost != 20 {
+		if x.Graded != 20 {
 			t.Errorf("%d graded, ungraded %v", x.Graded, x.Ungraded)
 		}
 		if sum.Result.FinishedAt == nil || len(x.CleanupFailed) > 0 || w.Left() > 0 {
@@ -90,6 +92,7 @@ func TestProviderThatIsGoneForGoodStopsTheJob(t *testing.T) {
 			t.Error("what is left is not told")
 		}
 		found, err := results.ReadTrials(j.Dir)
+		found = slices.DeleteFunc(found, func(f results.Found) bool { return f.Result == nil }) // that wait for their next try
 		if err != nil || len(found) != s.Completed {
 			t.Errorf("%d results on disk, %d in the job's: %v", len(found), s.Completed, err)
 		}
@@ -162,7 +165,7 @@ func TestReplacedJobDirectoryIsLeftAlone(t *testing.T) {
 
 func TestFullDiskSaysWhatToDo(t *testing.T) {
 	t.Parallel()
-	o := &outage{patience: 5 * time.Minute}
+	o := &outage{patience: 5 * time.Minute, alone: true}
 	for err, want := range map[error]string{
 		&roomError{dir: "jobs/j", err: syscall.ENOSPC}: "jobs/j: no space left on device; free space there: no trial starts before that, the job stops after 5m0s",
 		&roomError{dir: "jobs/j", err: syscall.EROFS}:  "jobs/j: read-only file system; make it writable: no trial starts before that, the job stops after 5m0s",
@@ -179,20 +182,73 @@ func TestOutageEndsWithTheJob(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := &outage{
 			probe: func(context.Context) error { return errors.New("away") }, patience: time.Hour,
-			stop: func(error) { t.Error("it stopped a job that had ended") }, tell: func(string, string) {}, doubt: true,
+			stop: func(error) { t.Error("it stopped a job that had ended") }, tell: func(string, string) {},
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Minute, cancel)
-		passed := make(chan error)
-		for range 3 {
-			go func() { passed <- o.pass(ctx) }()
-		}
-		for range 3 {
-			if err := <-passed; !errors.Is(err, context.Canceled) {
-				t.Errorf("%v", err)
-			}
+		if err := o.Recover(ctx); !errors.Is(err, context.Canceled) {
+			t.Errorf("%v", err)
 		}
 	})
+}
+
+// What a failure means for its site, and whether it counts.
+func TestJudgement(t *testing.T) {
+	t.Parallel()
+	env, agent := trials.PhaseEnvironmentSetup, trials.PhaseAgentExecution
+	away, fine := errors.New("connection refused"), error(nil)
+	for _, c := range []struct {
+		name  string
+		phase trials.Phase
+		cause trials.Cause
+		kind  string
+		probe error
+		a     scheduler.Assignment
+		want  scheduler.Outcome
+	}{
+		{"no sandbox from a provider that is away", env, trials.CauseProvider, "Unavailable", away, scheduler.Assignment{}, scheduler.Outcome{Move: true, Doubt: true}},
+		{"nor from one that is there again, and others", env, trials.CauseProvider, "Unavailable", fine, scheduler.Assignment{Others: 1}, scheduler.Outcome{Move: true, Doubt: true}},
+		{"one that is there again, alone: that is for the retry policy", env, trials.CauseProvider, "Unavailable", fine, scheduler.Assignment{}, scheduler.Outcome{Doubt: true}},
+		{"that often", env, trials.CauseProvider, "Unavailable", away, scheduler.Assignment{Moves: mostMoves}, scheduler.Outcome{Doubt: true}},
+		{"no room", env, trials.CauseProvider, "Exhausted", fine, scheduler.Assignment{}, scheduler.Outcome{Move: true, Cool: firstPause}},
+		{"still no room", env, trials.CauseProvider, "Exhausted", fine, scheduler.Assignment{Moves: mostRefusals}, scheduler.Outcome{Cool: firstPause}},
+		{"too many calls", env, trials.CauseProvider, "RateLimited", fine, scheduler.Assignment{}, scheduler.Outcome{Move: true, Cool: firstPause}},
+		{"the sandbox died with its provider", agent, trials.CauseSandboxLost, "", away, scheduler.Assignment{}, scheduler.Outcome{Move: true, Doubt: true}},
+		{"the sandbox died alone", agent, trials.CauseSandboxLost, "", fine, scheduler.Assignment{}, scheduler.Outcome{Doubt: true}},
+		{"models out of reach", agent, trials.CauseModels, "", away, scheduler.Assignment{}, scheduler.Outcome{Doubt: true}},
+		{"a full disk here", agent, trials.CauseHost, "", away, scheduler.Assignment{}, scheduler.Outcome{Doubt: true}},
+		{"the agent's doing", agent, trials.CauseExit, "", fine, scheduler.Assignment{}, scheduler.Outcome{}},
+		{"another platform, here alone", env, trials.CausePlatform, "", fine, scheduler.Assignment{}, scheduler.Outcome{}},
+		{"another platform, and other sites", env, trials.CausePlatform, "", fine, scheduler.Assignment{Others: 1}, scheduler.Outcome{Move: true, Bar: "why"}},
+	} {
+		o := &outage{probe: func(context.Context) error { return c.probe }}
+		c.want.Why = "why"
+		if got := o.judge(t.Context(), c.a, time.Now(), trials.NewFailure(c.phase, c.cause, c.kind, "why")); got != c.want {
+			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
+		}
+	}
+}
+
+// Each answer for want of room doubles the pause, a sandbox ends that.
+func TestPausesGrowUntilThereIsRoom(t *testing.T) {
+	t.Parallel()
+	o := &outage{}
+	full := trials.NewFailure(trials.PhaseEnvironmentSetup, trials.CauseProvider, "Exhausted", "quota")
+	for _, want := range []time.Duration{5 * time.Second, 10 * time.Second, 20 * time.Second} {
+		if got := o.judge(t.Context(), scheduler.Assignment{}, time.Now(), full).Cool; got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+	o.judge(t.Context(), scheduler.Assignment{}, time.Now(), nil)
+	if got := o.judge(t.Context(), scheduler.Assignment{}, time.Now(), full).Cool; got != firstPause {
+		t.Errorf("%s after a sandbox was given", got)
+	}
+	for range 20 {
+		o.judge(t.Context(), scheduler.Assignment{}, time.Now(), full)
+	}
+	if got := o.judge(t.Context(), scheduler.Assignment{}, time.Now(), full).Cool; got != longestPause {
+		t.Errorf("%s in the end", got)
+	}
 }
 
 // What stopped a job is said once, with what helps; what could not be written because of

@@ -83,7 +83,7 @@ func (a *App) Provider(name string) (providers.Provider, error) {
 }
 
 func (a *App) unknown(name, typ string) error {
-	known := strings.Join(a.ProviderNames(), ", ")
+	known := strings.Join(append(a.ProviderNames(), slices.Sorted(maps.Keys(a.Host.Pools))...), ", ")
 	if slices.Contains(harborEnvironments, typ) {
 		return providers.Errorf(providers.KindUnsupported, "open", "environment %q is one of Harbor's that is not built yet: use one of %s", name, known)
 	}

@@ -34,9 +34,10 @@ type Past struct {
 	Copies []string         // directories that are copies of trials; they count nothing
 	Result trials.JobResult // as the last process left it; RestoredResult when it cannot be read
 
-	files *results.Job
-	empty []string // directories of trials that had not begun
-	redo  Redo
+	files       *results.Job
+	environment string   // that the job had
+	empty       []string // directories of trials that had not begun
+	redo        Redo
 }
 
 // Again is a trial that runs once more.
@@ -103,7 +104,7 @@ func (a *App) Continue(p *Plan, redo Redo) error {
 
 func (a *App) takeUp(p *Plan, redo Redo) error {
 	dir := p.Past.files.Dir
-	changes, err := a.changes(dir, p.Config)
+	changes, err := a.changes(p, dir)
 	if err != nil {
 		return err
 	}
@@ -129,11 +130,13 @@ func (a *App) takeUp(p *Plan, redo Redo) error {
 
 // changes compares the configuration with the one on disk, and refuses those that
 // change verdicts.
-func (a *App) changes(dir string, now trials.JobConfig) ([]trials.Change, error) {
+func (a *App) changes(p *Plan, dir string) ([]trials.Change, error) {
+	now := p.Config
 	was, err := results.ReadJobConfig(dir)
 	if err != nil {
 		return nil, fmt.Errorf("job %s cannot go on without its configuration: %w: restore config.json, or choose another --job-name", dir, err)
 	}
+	p.Past.environment = EnvironmentName(was.Environment)
 	all, err := trials.Changes(was.Redacted(a.opt.Lookup), now.Redacted(a.opt.Lookup))
 	if err != nil {
 		return nil, err

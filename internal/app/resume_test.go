@@ -49,7 +49,7 @@ func finish(t *testing.T, cfg trials.JobConfig, redo Redo, w *fake.World) (*Plan
 	if err != nil {
 		t.Fatal(err)
 	}
-	j, err := a.StartJob(p, fake.New(fake.Options{World: w}), Settings{})
+	j, err := a.StartJob(p, Alone(fake.New(fake.Options{World: w})), Settings{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -387,7 +387,7 @@ func TestB116StoppedBetweenTries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		set, w := filepath.Join(t.TempDir(), "set"), fake.NewWorld()
 		putTask(t, set, "a", "echo 1 > /logs/verifier/reward.txt", "")
-		for i, kind := range []providers.Kind{providers.KindUnavailable, providers.KindExhausted} {
+		for i, kind := range []providers.Kind{providers.KindUnavailable, providers.KindDenied} {
 			w.Inject(fake.Fault{Op: fake.OpCreate, Nth: i + 1, Effect: fake.Refuse, Kind: kind})
 		}
 		cfg := jobOf(t, set)
@@ -430,7 +430,7 @@ func TestB116StoppedBetweenTries(t *testing.T) {
 		if err != nil || last.Harborgate.Try != 3 || last.Harborgate.Retries != 2 {
 			t.Errorf("%+v %v", last.Harborgate, err)
 		}
-		if diff := cmp.Diff([]string{"1 Unavailable", "2 Exhausted"}, kinds); diff != "" {
+		if diff := cmp.Diff([]string{"1 Unavailable", "2 Denied"}, kinds); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 	})

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"harborgate/scheduler"
 	"harborgate/trials"
@@ -23,26 +24,37 @@ type tries struct{ *Job }
 func (j tries) Run(ctx context.Context, a scheduler.Assignment) scheduler.Outcome {
 	t := &j.Plan.Trials[a.Trial]
 	number := t.earlier + a.Try
-	j.tally.tryStarted(t.Name, t.retries+a.Try-1)
+	j.tally.tryStarted(t.Name, t.retries+a.Try-1-a.Moves)
+	j.placed(t, a, number)
+	begun := time.Now()
 	res := j.try(ctx, t, a)
-	j.outage.saw(res)
-	exception := ""
-	if res.ExceptionInfo != nil {
-		exception = res.ExceptionInfo.Type
-	}
-	out := scheduler.Retry(j.Plan.Config.Retry, t.Config.OverrideErrorPolicy, exception, a.Try, rand.Float64())
-	if ctx.Err() != nil {
-		out = scheduler.Outcome{}
-	}
-	if out.Retry {
+	out := j.next(ctx, t, a, res, begun)
+	again := out.Retry || out.Move
+	if again {
 		if _, err := results.Archive(j.trialDir(t)); err != nil {
 			j.log.Warn("the failed try stays where it is until the next one begins", "trial", t.Name, "error", err)
 		}
-		j.Events.Emit(trials.NewEvent(trials.EventRetry, t.Name, t.Attempt, number, map[string]any{
-			"exception": exception, "wait_ms": out.Pause.Milliseconds(),
-		}))
+		data := map[string]any{"exception": res.ExceptionInfo.Type, "wait_ms": out.Pause.Milliseconds()}
+		if out.Move {
+			data["moved"], data["why"] = true, out.Why
+		}
+		j.Events.Emit(trials.NewEvent(trials.EventRetry, t.Name, t.Attempt, number, data))
 	}
-	j.tally.tryEnded(t.Name, j.inForce(t, res, out.Retry))
+	j.tally.tryEnded(t.Name, j.inForce(t, res, again))
+	return out
+}
+
+// next says what follows a try: for its trial, and for the site where it ran.
+func (j tries) next(ctx context.Context, t *PlannedTrial, a scheduler.Assignment, res *trials.Result, begun time.Time) scheduler.Outcome {
+	if ctx.Err() != nil {
+		return scheduler.Outcome{}
+	}
+	out := j.sites[a.Site].outage.judge(ctx, a, begun, res.Harborgate.Failure)
+	if out.Move || res.ExceptionInfo == nil {
+		return out
+	}
+	retry := scheduler.Retry(j.Plan.Config.Retry, t.Config.OverrideErrorPolicy, res.ExceptionInfo.Type, a.Try-a.Moves, rand.Float64())
+	out.Retry, out.Pause = retry.Retry, retry.Pause
 	return out
 }
 
@@ -59,7 +71,7 @@ func (j *Job) try(ctx context.Context, t *PlannedTrial, a scheduler.Assignment) 
 	if err != nil {
 		return j.lost(t, a, err)
 	}
-	return j.runner.Run(ctx, j.describe(t, a, sink))
+	return j.sites[a.Site].runner.Run(ctx, j.describe(t, a, sink))
 }
 
 // archive takes the result out of force, now that the next try begins.

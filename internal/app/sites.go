@@ -1,0 +1,161 @@
+package app
+
+import (
+	"context"
+	"fmt"
+
+	"harborgate/providers"
+	"harborgate/scheduler"
+	"harborgate/snapshots"
+	"harborgate/trials"
+	"harborgate/trials/runner"
+)
+
+// site is one provider of a job, with all that the job has there.
+type site struct {
+	Member
+	name     string
+	store    *snapshots.Store
+	images   *runner.Images
+	runner   *runner.Runner
+	outage   *outage
+	requests map[string]snapshots.Request
+}
+
+// openSites makes the job's sites.
+func (j *Job) openSites(fleet Fleet) error {
+	for _, m := range fleet {
+		s := &site{Member: m, name: m.Info().Name, requests: map[string]snapshots.Request{}}
+		j.sites = append(j.sites, s)
+		var err error
+		if s.store, err = j.app.snapshotStore(s.name); err != nil {
+			return err
+		}
+		s.images = runner.NewImages(m.Provider, s.store, j.app.owner.Host)
+		s.images.OnStep = func(key snapshots.Key, done, of int) {
+			j.Events.Tell(trials.NewEvent(trials.EventBuildProgress, "", 0, 0, map[string]any{"key": key, "done": done, "of": of}))
+		}
+	}
+	return nil
+}
+
+// openRunners come last: they need all the rest.
+func (j *Job) openRunners() {
+	for _, s := range j.sites {
+		s.runner = j.app.newRunner(s.Provider, s.images, j, j.models, j.log, func(trial string, id providers.ID, err error) {
+			if err != nil {
+				j.tally.cleanupFailed(fmt.Sprintf("%s of %s: %v", id, trial, err))
+			}
+		})
+	}
+}
+
+// limits are what is configured for a site.
+func (j *Job) scheduled(ctx context.Context) []scheduler.Site {
+	out := make([]scheduler.Site, len(j.sites))
+	for k, s := range j.sites {
+		limits := j.app.Host.Providers[s.name].Limits
+		budget := j.budget(ctx, s)
+		out[k] = scheduler.Site{
+			Name: s.name, Rank: s.Rank, Weight: s.Weight, MaxBuilds: max(limits.Builds, maxBuilds), Budget: budget,
+			Down: s.Down != nil, Shares: j.app.leases(s.name, j.Dir, budget), Health: s.outage,
+		}
+	}
+	return out
+}
+
+// schedule describes the trials to the scheduler. Attempts share what they ask for.
+func (j *Job) schedule() []scheduler.Trial {
+	type kind struct {
+		task   *plannedTask
+		config *trials.TrialConfig
+	}
+	demands := map[kind]*scheduler.Demand{}
+	ts := make([]scheduler.Trial, len(j.Plan.Trials))
+	for i, t := range j.Plan.Trials {
+		k := kind{t.Task, t.Config}
+		if demands[k] == nil {
+			demands[k] = j.demand(t)
+		}
+		ts[i] = scheduler.Trial{Name: t.Name, Demand: demands[k]}
+	}
+	return ts
+}
+
+// demand is what a trial asks of each site. One that no site can run has the first, to
+// fail there and say why.
+func (j *Job) demand(t PlannedTrial) *scheduler.Demand {
+	d := &scheduler.Demand{Pool: pool(t.Config.Agent), Needs: t.needs(), Places: make([]scheduler.Place, len(j.sites))}
+	able := 0
+	for k, s := range j.sites {
+		place := &d.Places[k]
+		if place.Bar = runner.Unsupported(s.Info(), t.Task.Task, *t.Config); place.Bar != "" {
+			continue // it fails before it needs an image
+		}
+		able++
+		place.Builds = s.builds(t)
+		if c, ok := providers.As[providers.Coster](s.Provider); ok {
+			place.Cost, _ = c.CostPerHour(providers.Spec{Resources: providers.Resources{CPUs: d.Needs.CPUs, MemoryMiB: d.Needs.MemoryMiB, DiskMiB: d.Needs.DiskMiB}})
+		}
+	}
+	if able == 0 {
+		d.Places[0].Bar = ""
+	}
+	return d
+}
+
+// builds are the keys of the images that a trial needs at a site.
+func (s *site) builds(t PlannedTrial) []string {
+	reqs, err := s.needed(t)
+	if err != nil {
+		return nil // the trial meets the same error and reports it
+	}
+	var keys []string
+	for _, r := range reqs {
+		key := string(r.Key)
+		if first, ok := s.requests[key]; ok {
+			key = string(first.Key) // one string for all trials
+		} else {
+			s.requests[key] = r
+		}
+		keys = append(keys, key)
+	}
+	return keys
+}
+
+// needed lists the images of a trial; one that is graded again has no environment.
+func (s *site) needed(t PlannedTrial) ([]snapshots.Request, error) {
+	if t.Config.SourceTrial == nil {
+		return s.images.Needed(t.Task.Task, *t.Config, 1)
+	}
+	r, err := s.images.Verifier(t.Task.Task, *t.Config, 1)
+	return []snapshots.Request{r}, err
+}
+
+// placed tells where a try runs, and why there.
+func (j *Job) placed(t *PlannedTrial, a scheduler.Assignment, number int) {
+	data := map[string]any{"provider": j.sites[a.Site].name, "reason": j.reason(a)}
+	if len(a.Passed) > 0 {
+		passed := map[string]string{}
+		for _, p := range a.Passed {
+			passed[j.sites[p.Site].name] = p.Why
+		}
+		data["passed"] = passed
+	}
+	j.Events.Emit(trials.NewEvent(trials.EventPlaced, t.Name, t.Attempt, number, data))
+}
+
+// reason is one sentence.
+func (j *Job) reason(a scheduler.Assignment) string {
+	s := j.sites[a.Site]
+	switch {
+	case len(j.sites) == 1:
+		return "the job's only provider"
+	case len(a.Passed) > 0:
+		return "first that can take it"
+	case s.Weight > 0:
+		return "its share is the smallest for its weight"
+	default:
+		return "first choice"
+	}
+}
