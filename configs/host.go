@@ -50,12 +50,22 @@ type Limits struct {
 	OvercommitCPUs float64 `json:"overcommit_cpus"`
 	MemoryMiB      int64   `json:"memory_mb"`
 	DiskMiB        int64   `json:"disk_mb"`
+	GPUs           int     `json:"gpus"`
 	CreatesPerSec  float64 `json:"creates_per_sec"`
 	CreateBurst    int     `json:"create_burst"`
-	CallsPerSec    float64 `json:"calls_per_sec"`
+	// Calls by class: removals; lists and checks; what happens inside sandboxes.
+	DeletesPerSec float64 `json:"deletes_per_sec"`
+	ReadsPerSec   float64 `json:"reads_per_sec"`
+	ExecsPerSec   float64 `json:"execs_per_sec"`
+	CallsPerSec   float64 `json:"calls_per_sec"` // all but the last together
 	// OutageSec is how long a job waits for the provider when it went away, before
 	// it stops; 300 when zero.
 	OutageSec float64 `json:"outage_sec"`
+}
+
+// Room reports whether there is a limit of what is there at once.
+func (l Limits) Room() bool {
+	return l.Sandboxes > 0 || l.CPUs > 0 || l.MemoryMiB > 0 || l.DiskMiB > 0 || l.GPUs > 0
 }
 
 // HostPath says where config.yaml is: $HARBOR_CONFIG, else
@@ -178,8 +188,12 @@ func (l Limits) validate(d *document, path string) {
 		{"overcommit_cpus", l.OvercommitCPUs},
 		{"memory_mb", float64(l.MemoryMiB)},
 		{"disk_mb", float64(l.DiskMiB)},
+		{"gpus", float64(l.GPUs)},
 		{"creates_per_sec", l.CreatesPerSec},
 		{"create_burst", float64(l.CreateBurst)},
+		{"deletes_per_sec", l.DeletesPerSec},
+		{"reads_per_sec", l.ReadsPerSec},
+		{"execs_per_sec", l.ExecsPerSec},
 		{"calls_per_sec", l.CallsPerSec},
 		{"outage_sec", l.OutageSec},
 	} {

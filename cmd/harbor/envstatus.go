@@ -41,18 +41,20 @@ func showEnv(e *env, a *app.App) error {
 		return printJSON(e, all)
 	}
 	w := tabwriter.NewWriter(e.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "PROVIDER\tSANDBOXES\tCPUS\tMEMORY MIB\tCREATES/S\tCALLS/S\tWAITING")
+	fmt.Fprintln(w, "PROVIDER\tSANDBOXES\tCPUS\tMEMORY MIB\tDISK MIB\tGPUS\tCREATES/S\tCALLS/S\tWAITING")
 	for _, s := range all {
 		l := s.Limits
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%d\n", s.Provider,
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\n", s.Provider,
 			ofLimit(float64(s.Use.Sandboxes), float64(l.Sandboxes)), ofLimit(float64(s.Use.MilliCPUs)/1000, l.CPUs),
-			ofLimit(float64(s.Use.MemoryMiB), float64(l.MemoryMiB)),
+			ofLimit(float64(s.Use.MemoryMiB), float64(l.MemoryMiB)), ofLimit(float64(s.Use.DiskMiB), float64(l.DiskMiB)),
+			ofLimit(float64(s.Use.GPUs), float64(l.GPUs)),
 			ofLimit(paceOf(s.Standing, "creates"), l.CreatesPerSec), ofLimit(paceOf(s.Standing, "calls"), l.CallsPerSec), waiting(s.Standing))
 	}
 	if err := w.Flush(); err != nil {
 		return err
 	}
 	for _, s := range all {
+		paceNotes(e.out, s)
 		standingNotes(e.out, s.Standing)
 	}
 	return nil
@@ -73,6 +75,20 @@ func paceOf(s app.Standing, class string) float64 {
 		}
 	}
 	return 0
+}
+
+// paceNotes tell of classes of calls that have a limit of their own beside creates.
+func paceNotes(w io.Writer, s app.ProviderStanding) {
+	for _, c := range []struct {
+		class string
+		limit float64
+	}{
+		{"deletes", s.Limits.DeletesPerSec}, {"reads", s.Limits.ReadsPerSec}, {"execs", s.Limits.ExecsPerSec},
+	} {
+		if c.limit > 0 {
+			fmt.Fprintf(w, "%s: %s %s a second\n", s.Provider, ofLimit(paceOf(s.Standing, c.class), c.limit), c.class)
+		}
+	}
 }
 
 // waiting is how many processes are.

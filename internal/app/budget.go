@@ -14,7 +14,7 @@ import (
 // the result tells.
 func (j *Job) budget(ctx context.Context, s *site) scheduler.Resources {
 	l := j.app.Host.Providers[s.name].Limits
-	b := scheduler.Resources{CPUs: l.CPUs, MemoryMiB: l.MemoryMiB, DiskMiB: l.DiskMiB}
+	b := scheduler.Resources{CPUs: l.CPUs, MemoryMiB: l.MemoryMiB, DiskMiB: l.DiskMiB, GPUs: l.GPUs}
 	if b.CPUs == 0 || b.MemoryMiB == 0 {
 		size := j.size(ctx, s)
 		if b.CPUs == 0 {

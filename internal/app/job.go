@@ -138,6 +138,7 @@ func (a *App) newRunner(p providers.Provider, images *runner.Images, ev runner.E
 		Provider: p, Images: images, Events: ev, Credentials: c, Lookup: a.opt.Lookup,
 		Packages: a.packages.Get,
 		Owner:    a.owner.ID, Host: a.owner.Host, Logger: log, OnRemoved: removed, Removals: removals,
+		AwaitRemoval: a.Host.Providers[p.Info().Name].Limits.Room(),
 	}
 	if dir, err := a.owner.Temp(); err == nil {
 		opt.TempDir = dir
@@ -211,7 +212,7 @@ func (p PlannedTrial) needs() scheduler.Resources {
 	env, over := p.Task.Config.Environment, p.Config.Environment
 	return scheduler.Resources{
 		CPUs: value((*float64)(over.OverrideCPUs), env.CPUs), MemoryMiB: value(over.OverrideMemoryMiB, env.MemoryMiB),
-		DiskMiB: value(over.OverrideStorageMiB, env.StorageMiB),
+		DiskMiB: value(over.OverrideStorageMiB, env.StorageMiB), GPUs: env.GPUs,
 	}
 }
 

@@ -37,7 +37,8 @@ func (a *App) leases(provider, label string, budget scheduler.Resources) leases 
 		return leases{}
 	}
 	most := needOf(budget)
-	most.Sandboxes = a.Host.Providers[provider].Limits.Sandboxes
+	l := a.Host.Providers[provider].Limits
+	most.Sandboxes, most.DiskMiB, most.GPUs = l.Sandboxes, l.DiskMiB, l.GPUs
 	pool.For(label, most)
 	return leases{pool}
 }
@@ -59,5 +60,5 @@ func (l leases) Freed() <-chan struct{} {
 }
 
 func needOf(r scheduler.Resources) shares.Need {
-	return shares.Need{MilliCPUs: int64(math.Round(1000 * r.CPUs)), MemoryMiB: r.MemoryMiB}
+	return shares.Need{MilliCPUs: int64(math.Round(1000 * r.CPUs)), MemoryMiB: r.MemoryMiB, DiskMiB: r.DiskMiB, GPUs: r.GPUs}
 }

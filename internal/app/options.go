@@ -56,9 +56,13 @@ var limitDocs = map[string]struct{ unit, standard, doc string }{
 	"overcommit_cpus": {"", "1", "how many times the cores may be declared together; a note in the result says so"},
 	"memory_mb":       {"MiB", "", "memory that trials may declare together; else that of the host, where it is known"},
 	"disk_mb":         {"MiB", "", "disk that trials may declare together"},
+	"gpus":            {"", "", "GPUs that trials may declare together"},
 	"creates_per_sec": {"1/s", "", "sandboxes made in a second"},
-	"create_burst":    {"", "1", "sandboxes that may be made at once within that rate"},
-	"calls_per_sec":   {"1/s", "", "calls in a second"},
+	"create_burst":    {"", "1", "sandboxes that the provider bears at once within that rate; half as many are made"},
+	"deletes_per_sec": {"1/s", "", "sandboxes removed in a second"},
+	"reads_per_sec":   {"1/s", "", "lists and checks in a second"},
+	"execs_per_sec":   {"1/s", "", "commands and transfers in a second, where those are calls to the provider"},
+	"calls_per_sec":   {"1/s", "", "creates, removals, lists and checks in a second"},
 	"outage_sec":      {"s", "300", "how long a job waits for a provider that went away before it stops"},
 }
 

@@ -152,11 +152,21 @@ func (a *App) decorate(p providers.Provider, pool *shares.Pool, l configs.Limits
 			a.log.Warn("what the provider has room for is not known to others", "provider", p.Info().Name, "error", err)
 		}
 	}}
-	if l.CallsPerSec > 0 {
-		o.Calls = pool.Pace("calls", l.CallsPerSec, max(1, int(l.CallsPerSec)))
-	}
-	if l.CreatesPerSec > 0 {
-		o.Creates = pool.Pace("creates", l.CreatesPerSec, max(1, l.CreateBurst))
+	for _, c := range []struct {
+		pace   *limit.Pace
+		class  string
+		perSec float64
+		burst  int
+	}{
+		{&o.Creates, "creates", l.CreatesPerSec, l.CreateBurst},
+		{&o.Deletes, "deletes", l.DeletesPerSec, int(l.DeletesPerSec)},
+		{&o.Reads, "reads", l.ReadsPerSec, int(l.ReadsPerSec)},
+		{&o.Execs, "execs", l.ExecsPerSec, int(l.ExecsPerSec)},
+		{&o.Calls, "calls", l.CallsPerSec, int(l.CallsPerSec)},
+	} {
+		if c.perSec > 0 {
+			*c.pace = pool.Pace(c.class, c.perSec, max(1, c.burst))
+		}
 	}
 	return observe.New(retry.New(limit.New(p, o), retry.Options{}), observe.Options{Logger: a.log})
 }
