@@ -2,6 +2,7 @@
 # Runs a command against the oldest engine that is supported, Docker 20.10:
 #
 #   old-engine.sh go test ./providers/docker/...
+#   old-engine.sh --fetch         gets the engine and prints where it is, no more
 #
 # The engine is Debian 12's, unpacked and not installed. It runs beside the
 # host's own, with a directory and a network namespace of its own, so neither
@@ -30,6 +31,12 @@ fetch() {
   for package in "$from"/*.deb; do dpkg-deb -x "$package" "$kept"; done
   rm -rf "$from"
 }
+
+if [[ $1 == --fetch ]]; then
+  fetch
+  echo "$kept"
+  exit
+fi
 
 work=$(mktemp -d)
 cleanup() {

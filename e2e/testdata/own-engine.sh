@@ -4,7 +4,9 @@
 #
 #   own-engine.sh start DIR [SIZE [FLAG…]]   listens at DIR/sock; SIZE is of its disk,
 #                                 FLAGs are for dockerd
+#   own-engine.sh start-old DIR   the same, with the oldest engine that is supported
 #   own-engine.sh stop DIR
+#   own-engine.sh kill DIR        SIGKILL, as a crash
 #   own-engine.sh pause|go-on DIR    SIGSTOP, SIGCONT
 set -euo pipefail
 dir=$2
@@ -40,8 +42,16 @@ stop() {
 }
 
 case $1 in
+  start-old)
+    old=$("$(dirname "$0")/../../scripts/old-engine.sh" --fetch)
+    PATH=$old/usr/sbin:$old/usr/bin:$PATH start "${3:-}" "${@:4}"
+    ;;
   start) start "${3:-}" "${@:4}" ;;
   stop) stop ;;
+  kill)
+    kill -KILL "$(cat "$dir/pid")"
+    rm -f "$dir/pid"
+    ;;
   pause) kill -STOP "$(cat "$dir/pid")" ;;
   go-on) kill -CONT "$(cat "$dir/pid")" ;;
 esac

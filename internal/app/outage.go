@@ -87,11 +87,10 @@ func (o *outage) judge(ctx context.Context, a scheduler.Assignment, begun time.T
 		out.Move, out.Bar = true, f.Message
 	case never && (f.Kind == providers.KindExhausted.String() || f.Kind == providers.KindRateLimited.String()):
 		out.Move, out.Cool = a.Moves < mostRefusals, o.refused()
-	case f.Blame == trials.BlameHarness:
+	case ofProvider(f) && o.wentAway(ctx, begun), never && f.Blame == trials.BlameInfrastructure && a.Others > 0:
+		out.Doubt, out.Move = true, a.Moves < mostMoves
+	case f.Blame == trials.BlameInfrastructure || f.Blame == trials.BlameHarness:
 		out.Doubt = true
-	case f.Blame == trials.BlameInfrastructure:
-		out.Doubt = true
-		out.Move = a.Moves < mostMoves && ofProvider(f) && (never && a.Others > 0 || o.wentAway(ctx, begun))
 	}
 	if f.Phase != trials.PhaseEnvironmentSetup {
 		o.served()
@@ -99,8 +98,8 @@ func (o *outage) judge(ctx context.Context, a scheduler.Assignment, begun time.T
 	return out
 }
 
-// ofProvider reports whether a failure may come from a provider that went away, and not
-// from this host, from models or from a limit.
+// ofProvider reports whether a failure may come from a provider that went away, whoever
+// seems to be to blame, and not from this host, from models or from a limit.
 func ofProvider(f *trials.Failure) bool {
 	return slices.Contains([]trials.Cause{trials.CauseProvider, trials.CauseSandboxLost, trials.CauseUpload, trials.CauseDownload}, f.Cause)
 }

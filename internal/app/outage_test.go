@@ -214,6 +214,8 @@ func TestJudgement(t *testing.T) {
 		{"still no room", env, trials.CauseProvider, "Exhausted", fine, scheduler.Assignment{Moves: mostRefusals}, scheduler.Outcome{Cool: firstPause}},
 		{"too many calls", env, trials.CauseProvider, "RateLimited", fine, scheduler.Assignment{}, scheduler.Outcome{Move: true, Cool: firstPause}},
 		{"the sandbox died with its provider", agent, trials.CauseSandboxLost, "", away, scheduler.Assignment{}, scheduler.Outcome{Move: true, Doubt: true}},
+		{"it died while it was made, with its provider", env, trials.CauseSandboxLost, "", away, scheduler.Assignment{}, scheduler.Outcome{Move: true, Doubt: true}},
+		{"it died while it was made, alone: the image's doing", env, trials.CauseSandboxLost, "", fine, scheduler.Assignment{}, scheduler.Outcome{}},
 		{"the sandbox died alone", agent, trials.CauseSandboxLost, "", fine, scheduler.Assignment{}, scheduler.Outcome{Doubt: true}},
 		{"models out of reach", agent, trials.CauseModels, "", away, scheduler.Assignment{}, scheduler.Outcome{Doubt: true}},
 		{"a full disk here", agent, trials.CauseHost, "", away, scheduler.Assignment{}, scheduler.Outcome{Doubt: true}},
