@@ -64,6 +64,8 @@ type Workplace struct {
 	Grace time.Duration
 	// Exit is how the last command ended; nil before one did.
 	Exit *trials.Exit
+	// Installed says that what the agent installs in sandboxes is there.
+	Installed bool
 	// TempDir is for files of this host that are on their way into the sandbox; ""
 	// is the system's.
 	TempDir string

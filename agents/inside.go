@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"regexp"
 	"runtime"
 	"slices"
@@ -59,6 +58,7 @@ type installation struct {
 	out     io.Writer
 	last    *tail // of the output
 	hide    *redact.Redactor
+	log     string // where users find it
 }
 
 // install gets the agent's packages into the sandbox to where they are mounted otherwise.
@@ -66,24 +66,25 @@ func (a *installed) install(ctx context.Context, w *Workplace) error {
 	if n := w.Task.Config.Environment.Network.Mode; n == tasks.NetworkNone {
 		return a.noInstall("the task allows no network")
 	}
-	host, err := hostRegistries(append(packages.ClientSettings(ctx), os.Environ()...), os.ReadFile)
+	host, err := thisHost(ctx)
 	if err != nil {
 		return fmt.Errorf("install agent %s: %w", a.facts.name, err)
-	}
-	return a.installFrom(ctx, w, host)
-}
-
-// installFrom installs from registries of the host.
-func (a *installed) installFrom(ctx context.Context, w *Workplace, host registries) (err error) {
-	parts, err := a.facts.bundle(runtime.GOARCH, a.kw["version"])
-	if err != nil {
-		return err
 	}
 	log, err := w.Log.Open(installLog)
 	if err != nil {
 		return fmt.Errorf("open log of the installation: %w", err)
 	}
-	in := installation{agent: a.facts.name, sandbox: w.Sandbox, env: host.env, last: &tail{}, hide: redact.New(host.secrets()...)}
+	return a.facts.installFrom(ctx, w.Sandbox, a.kw["version"], host, log, "agent/"+installLog)
+}
+
+// installFrom installs from registries of the host. It closes the log, which users
+// find where it says.
+func (f facts) installFrom(ctx context.Context, sb providers.Sandbox, version string, host registries, log io.WriteCloser, where string) (err error) {
+	parts, err := f.bundle(runtime.GOARCH, version)
+	if err != nil {
+		return errors.Join(err, log.Close())
+	}
+	in := installation{agent: f.name, sandbox: sb, env: host.env, last: &tail{}, hide: redact.New(host.secrets()...), log: where}
 	out := in.hide.Writer(log)
 	defer func() { err = errors.Join(err, out.Close()) }()
 	in.out = io.MultiWriter(out, in.last)
@@ -141,8 +142,8 @@ func (in installation) step(ctx context.Context, what, script, input string, arg
 	}
 	if !status.OK() {
 		return trials.NewFailure(trials.PhaseAgentSetup, trials.CauseExit, "", fmt.Sprintf(
-			"agent %s could not be installed in the sandbox: %s ended with %s: %s; its output is in agent/%s",
-			in.agent, what, status, explained(string(in.hide.Bytes(in.last.b))), installLog))
+			"agent %s could not be installed in the sandbox: %s ended with %s: %s; its output is in %s",
+			in.agent, what, status, explained(string(in.hide.Bytes(in.last.b))), in.log))
 	}
 	return nil
 }

@@ -58,7 +58,7 @@ func TestInstalledInside(t *testing.T) {
 	if parts, err := a.Bundle("amd64"); err != nil || parts != nil {
 		t.Errorf("from the host: %v %v", parts, err)
 	}
-	if err := a.installFrom(t.Context(), &Workplace{Sandbox: box, Log: &memory{}}, host); err != nil {
+	if err := a.facts.installFrom(t.Context(), box, a.kw["version"], host, &memory{}, "agent/install.txt"); err != nil {
 		t.Fatal(err)
 	}
 	var filled []string
@@ -75,7 +75,8 @@ func TestInstalledInside(t *testing.T) {
 	}
 	box = &recorder{fails: "npm pack", says: "cannot open https://user:s3cretpassword@mirror.example/simple\n"}
 	log := &memory{}
-	err = insideAgent(t, "codex").installFrom(t.Context(), &Workplace{Sandbox: box, Log: log}, host)
+	a = insideAgent(t, "codex")
+	err = a.facts.installFrom(t.Context(), box, a.kw["version"], host, log, "agent/install.txt")
 	if err == nil || strings.Contains(err.Error()+log.String(), "s3cretpassword") || !strings.Contains(err.Error(), "cannot open https://") {
 		t.Errorf("%v; log %q", err, log)
 	}
@@ -83,8 +84,8 @@ func TestInstalledInside(t *testing.T) {
 
 func TestInstallationsLeaveNothing(t *testing.T) {
 	t.Parallel()
-	box := &recorder{}
-	if err := insideAgent(t, "codex").installFrom(t.Context(), &Workplace{Sandbox: box, Log: &memory{}}, registries{}); err != nil {
+	a, box := insideAgent(t, "codex"), &recorder{}
+	if err := a.facts.installFrom(t.Context(), box, a.kw["version"], registries{}, &memory{}, "log"); err != nil {
 		t.Fatal(err)
 	}
 	if last := box.ran[len(box.ran)-1]; last.Args[2] != `rm -rf "$1"` {
@@ -103,7 +104,7 @@ func TestInstallationsThatFailSayWhy(t *testing.T) {
 	} {
 		a, log := insideAgent(t, "codex"), &memory{}
 		box := &recorder{fails: "npm pack", says: says}
-		err := a.installFrom(t.Context(), &Workplace{Sandbox: box, Log: log}, registries{})
+		err := a.facts.installFrom(t.Context(), box, a.kw["version"], registries{}, log, "agent/install.txt")
 		f, ok := errors.AsType[*trials.Failure](err)
 		if !ok || f.Cause != trials.CauseExit || !strings.Contains(f.Error(), want) || !strings.Contains(f.Error(), "agent/install.txt") {
 			t.Errorf("%q: %v", says, err)

@@ -104,7 +104,7 @@ func (f facts) kind() Kind {
 	options := append(slices.Clone(f.options), installOption, Option{Name: "version", Doc: "version to fetch instead of the pinned one, as the registry has it", Default: f.version})
 	return Kind{
 		Name: f.name, Doc: f.doc, Options: options, Thinks: true, Dialects: f.dialects,
-		Tools: f.tools, Skills: f.skills != nil, Searches: f.searches,
+		Tools: f.tools, Skills: f.skills != nil, Searches: f.searches, layer: f.layer,
 		make: func(in Input, kw map[string]string) (Agent, error) {
 			if modelInfo(in.Config) == nil {
 				return nil, fmt.Errorf("agent %s needs a model: add -m %s/…", f.name, f.dialects[0])
@@ -162,7 +162,7 @@ func (a *installed) Bundle(arch string) ([]Part, error) {
 
 // Setup implements Agent: all but a directory and skills is there.
 func (a *installed) Setup(ctx context.Context, w *Workplace) error {
-	if a.kw["install"] == inside {
+	if a.kw["install"] == inside && !w.Installed {
 		if err := a.install(ctx, w); err != nil {
 			return err
 		}

@@ -30,6 +30,8 @@ type Kind struct {
 	Searches bool `json:"-"`
 
 	make func(in Input, kw map[string]string) (Agent, error)
+	// layer is its installation in a version; nil has none.
+	layer func(version string) (*Layer, error)
 }
 
 // Input is what an agent is made from.

@@ -30,6 +30,8 @@ type Spec struct {
 	Deadline time.Time
 	Labels   Labels
 
+	// Idle leaves the image's entrypoint out: nothing runs but what Exec starts.
+	Idle bool
 	// NoHelper asks for a sandbox without harbor-inside. Every driver refuses it
 	// (KindUnsupported): exec, transfers and the relay depend on the helper.
 	NoHelper bool

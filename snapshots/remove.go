@@ -50,7 +50,7 @@ func (s *Store) Remove(ctx context.Context, rec Record, remove func(ctx context.
 		}
 		return false, fmt.Errorf("remove snapshot %s: %w", rec.Key, err)
 	}
-	for _, ext := range []string{".json", ".log"} {
+	for _, ext := range []string{".json", ".log", ".failed"} {
 		if err := os.Remove(s.path(rec.Key, ext)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return true, fmt.Errorf("remove snapshot %s: %w", rec.Key, err)
 		}

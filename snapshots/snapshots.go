@@ -20,6 +20,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -60,6 +61,10 @@ type Request struct {
 	// Try sets failures apart: a failed build is remembered and given to
 	// everybody who asks with the same Try, and built again for the next one.
 	Try int
+	// Again builds although it failed a short time ago, for another process too.
+	Again bool
+	// Snapshot says that the id is a provider's snapshot and not an image.
+	Snapshot bool
 	// Check reports the image of an id when it is still present.
 	Check func(ctx context.Context, id string) (providers.Image, error)
 	// Build makes the image; log gets its progress.
@@ -73,8 +78,9 @@ type Request struct {
 
 // Hold is a right to use an image. Release it when the sandbox is gone.
 type Hold struct {
-	Image  providers.Image
-	Cached bool // it was there before this process asked
+	Image    providers.Image
+	Snapshot bool // Image.ID is a snapshot's
+	Cached   bool // it was there before this process asked
 
 	release func()
 }
@@ -145,7 +151,7 @@ func (s *Store) Ensure(ctx context.Context, r Request) (*Hold, error) {
 	select {
 	case <-f.done:
 		if f.err == nil {
-			return &Hold{Image: f.image, Cached: f.cached, release: mark}, nil
+			return &Hold{Image: f.image, Snapshot: r.Snapshot, Cached: f.cached, release: mark}, nil
 		}
 		mark()
 		return nil, f.err
@@ -222,6 +228,9 @@ func (s *Store) make(ctx context.Context, r Request) (providers.Image, bool, err
 	if img, ok := s.known(ctx, r); ok {
 		return img, true, nil
 	}
+	if err := s.failedBefore(r); err != nil {
+		return providers.Image{}, false, err
+	}
 	if r.Limit > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, r.Limit)
@@ -229,7 +238,7 @@ func (s *Store) make(ctx context.Context, r Request) (providers.Image, bool, err
 	}
 	img, err := s.build(ctx, r)
 	if err != nil {
-		return providers.Image{}, false, err
+		return providers.Image{}, false, s.failed(r, err)
 	}
 	return img, false, s.remember(r, img)
 }
@@ -256,6 +265,8 @@ type Record struct {
 	Title string    `json:"title"`
 	Made  time.Time `json:"made"`
 	Bytes int64     `json:"bytes"`
+	// Snapshot says that ID is a provider's snapshot and not an image.
+	Snapshot bool `json:"snapshot,omitempty"`
 }
 
 func (s *Store) known(ctx context.Context, r Request) (providers.Image, bool) {
@@ -277,9 +288,12 @@ func (s *Store) read(key Key) (Record, error) {
 }
 
 func (s *Store) remember(r Request, img providers.Image) error {
-	b, err := json.Marshal(Record{Key: r.Key, ID: img.ID, Title: r.Title, Made: time.Now().UTC(), Bytes: img.Bytes})
+	b, err := json.Marshal(Record{Key: r.Key, ID: img.ID, Title: r.Title, Made: time.Now().UTC(), Bytes: img.Bytes, Snapshot: r.Snapshot})
 	if err != nil {
 		return err
+	}
+	if err := os.Remove(s.path(r.Key, ".failed")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		s.log.Warn("an earlier failure of a build stays remembered", "title", r.Title, "error", err)
 	}
 	return atomicfile.Write(s.path(r.Key, ".json"), b, 0o600)
 }

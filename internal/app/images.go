@@ -7,8 +7,24 @@ import (
 
 	"harborgate/providers"
 	"harborgate/snapshots"
+	"harborgate/trials"
 	"harborgate/trials/runner"
 )
+
+// imagesOf says how images of a provider are made.
+func (a *App) imagesOf(p providers.Provider, store *snapshots.Store) runner.ImagesOptions {
+	return runner.ImagesOptions{Provider: p, Store: store, Owner: a.owner.ID, Host: a.owner.Host, Secrets: a.imageSecrets, Prove: true}
+}
+
+// newImages are the images of a job, which tells its events how their builds go.
+func (j *Job) newImages(p providers.Provider, store *snapshots.Store) *runner.Images {
+	o := j.app.imagesOf(p, store)
+	o.OnNote = j.note
+	o.OnStep = func(key snapshots.Key, done, of int) {
+		j.Events.Tell(trials.NewEvent(trials.EventBuildProgress, "", 0, 0, map[string]any{"key": key, "done": done, "of": of}))
+	}
+	return runner.NewImages(o)
+}
 
 // RemoveImages removes images that harbor built at a provider and that no process
 // of this host uses; dry only lists them.
@@ -36,10 +52,6 @@ func (a *App) Snapshots(p providers.Provider) ([]snapshots.Kept, error) {
 // RemoveSnapshots removes images of records that harbor built and that no process
 // uses, and returns those; dry removes nothing.
 func (a *App) RemoveSnapshots(ctx context.Context, p providers.Provider, all []snapshots.Record, dry bool) ([]snapshots.Record, error) {
-	builder, ok := providers.As[providers.ImageBuilder](p)
-	if !ok {
-		return nil, nil
-	}
 	store, err := a.snapshotStore(p.Info().Name)
 	if err != nil {
 		return nil, err
@@ -47,7 +59,11 @@ func (a *App) RemoveSnapshots(ctx context.Context, p providers.Provider, all []s
 	var gone []snapshots.Record
 	var errs []error
 	for _, rec := range all {
-		img, err := builder.InspectImage(ctx, rec.ID)
+		has, ok := shelfOf(p, rec.Snapshot)
+		if !ok {
+			continue
+		}
+		img, err := has.inspect(ctx, rec.ID)
 		if err == nil && !runner.BuiltHere(img, rec.Key) {
 			continue // only pulled: it is the user's
 		}
@@ -57,7 +73,7 @@ func (a *App) RemoveSnapshots(ctx context.Context, p providers.Provider, all []s
 		}
 		removed := true
 		if !dry {
-			removed, err = store.Remove(ctx, rec, builder.RemoveImage)
+			removed, err = store.Remove(ctx, rec, has.remove)
 			errs = append(errs, err)
 		}
 		if removed {
@@ -65,6 +81,27 @@ func (a *App) RemoveSnapshots(ctx context.Context, p providers.Provider, all []s
 		}
 	}
 	return gone, errors.Join(errs...)
+}
+
+// shelf is where a provider keeps images, or snapshots.
+type shelf struct {
+	inspect func(ctx context.Context, id string) (providers.Image, error)
+	remove  func(ctx context.Context, id string) error
+}
+
+func shelfOf(p providers.Provider, snapshot bool) (shelf, bool) {
+	if snapshot {
+		keeper, ok := providers.As[providers.Snapshotter](p)
+		if !ok {
+			return shelf{}, false
+		}
+		return shelf{keeper.InspectSnapshot, keeper.DeleteSnapshot}, true
+	}
+	builder, ok := providers.As[providers.ImageBuilder](p)
+	if !ok {
+		return shelf{}, false
+	}
+	return shelf{builder.InspectImage, builder.RemoveImage}, true
 }
 
 // removeUnknown removes images that this host built and has no record of: their

@@ -218,9 +218,9 @@ func TestTrialsDoNotHurtEachOther(t *testing.T) {
 			putTask(t, set, fmt.Sprintf("t%d", i), "sleep 3; echo 1 > /logs/verifier/reward.txt", "")
 		}
 		w.Inject(
-			fake.Fault{Op: fake.OpCreate, Nth: 1, Effect: fake.Refuse, Kind: providers.KindDenied},
+			fake.Fault{Op: fake.OpCreate, Nth: 2, Effect: fake.Refuse, Kind: providers.KindDenied},
 			fake.Fault{Op: fake.OpDownload, Match: "/logs/agent", Nth: 2, Hang: true},
-			fake.Fault{Op: fake.OpDestroy, Nth: 1, Effect: fake.Lose, Kind: providers.KindUnavailable},
+			fake.Fault{Op: fake.OpDestroy, Nth: 2, Effect: fake.Lose, Kind: providers.KindUnavailable},
 		)
 		cfg := jobOf(t, set)
 		cfg.NConcurrentTrials = 6
@@ -245,7 +245,7 @@ func TestRetriedTryIsKept(t *testing.T) {
 		w := fake.NewWorld()
 		set := filepath.Join(t.TempDir(), "set")
 		putTask(t, set, "one", "echo 1 > /logs/verifier/reward.txt", "")
-		w.Inject(fake.Fault{Op: fake.OpCreate, Nth: 1, Effect: fake.Refuse, Kind: providers.KindUnavailable})
+		w.Inject(fake.Fault{Op: fake.OpCreate, Nth: 2, Effect: fake.Refuse, Kind: providers.KindUnavailable})
 		cfg := jobOf(t, set)
 		cfg.Retry.MaxRetries, cfg.Retry.MinWaitSec = 2, 30
 		j := start(t, cfg, w)

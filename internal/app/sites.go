@@ -31,10 +31,7 @@ func (j *Job) openSites(fleet Fleet) error {
 		if s.store, err = j.app.snapshotStore(s.name); err != nil {
 			return err
 		}
-		s.images = runner.NewImages(m.Provider, s.store, j.app.owner.Host)
-		s.images.OnStep = func(key snapshots.Key, done, of int) {
-			j.Events.Tell(trials.NewEvent(trials.EventBuildProgress, "", 0, 0, map[string]any{"key": key, "done": done, "of": of}))
-		}
+		s.images = j.newImages(m.Provider, s.store)
 	}
 	return nil
 }

@@ -65,7 +65,7 @@ func (a *App) RunTrial(ctx context.Context, cfg trials.TrialConfig, p providers.
 		return nil, err
 	}
 	defer release()
-	r := a.newRunner(p, runner.NewImages(p, store, a.owner.Host), log, m, a.log, nil)
+	r := a.newRunner(p, runner.NewImages(a.imagesOf(p, store)), log, m, a.log, nil)
 	defer r.Wait()
 	return r.Run(ctx, try), nil
 }

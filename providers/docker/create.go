@@ -39,6 +39,9 @@ func (p *Provider) Create(ctx context.Context, spec providers.Spec) (providers.S
 	if err != nil {
 		return nil, err
 	}
+	if spec.Idle {
+		img.Entrypoint = nil
+	}
 	if img.Arch != "" && img.Arch != f.arch {
 		p.log.Warn("image is for another architecture than the engine", "image", spec.Source.Image, "arch", img.Arch, "engine", f.arch)
 	}

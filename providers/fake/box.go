@@ -124,7 +124,7 @@ func (b *box) start(ctx context.Context) error {
 	if err := b.boot(); err != nil {
 		return err
 	}
-	if len(b.image.Entrypoint) == 0 {
+	if len(b.image.Entrypoint) == 0 || b.spec.Idle {
 		return ctx.Err()
 	}
 	return b.startEntrypoint(ctx, b.machine)

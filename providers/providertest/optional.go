@@ -60,9 +60,9 @@ func snapshotRestores(ctx context.Context, e *Env, sb providers.Sandbox) {
 func snapshotBehaves(ctx context.Context, e *Env) {
 	keeper := optional[providers.Snapshotter](e)
 	sb := e.Create(ctx, func(s *providers.Spec) {
-		s.Source, s.Workdir, s.Env = e.Harness.Sources.Service, "/tmp", map[string]string{"OF_SPEC": "left"}
+		s.Source, s.Workdir, s.Env, s.Idle = e.Harness.Sources.Service, "/tmp", map[string]string{"OF_SPEC": "left"}, true
 	})
-	e.Want(ctx, sb, "pwd; echo $OF_SPEC; rm -f /tmp/ping /tmp/pong", "/tmp\nleft\n")
+	e.Want(ctx, sb, "pwd; echo $OF_SPEC; touch /tmp/ping", "/tmp\nleft\n")
 	ref, err := keeper.Snapshot(ctx, sb.ID(), e.Spec().Name, map[string]string{"providertest.key": "value"})
 	if err != nil {
 		e.Fatalf("snapshot: %v", err)
@@ -81,7 +81,8 @@ func snapshotBehaves(ctx context.Context, e *Env) {
 		e.Errorf("inspect: %+v, %v", img, err)
 	}
 	again := e.Create(ctx, func(s *providers.Spec) { s.Source = providers.Source{Snapshot: ref} })
-	e.Want(ctx, again, "pwd; echo $OF_SPEC; touch /tmp/ping; until [ -e /tmp/pong ]; do sleep 0.05; done", "/\n\n")
+	e.Want(ctx, again, "pwd; echo $OF_SPEC; until [ -e /tmp/pong ]; do sleep 0.05; done", "/\n\n")
+	e.Want(ctx, sb, "ls /tmp/ping", "/tmp/ping\n")
 	for _, s := range []providers.Sandbox{again, sb} {
 		if err := s.Destroy(ctx); err != nil {
 			e.Errorf("destroy: %v", err)

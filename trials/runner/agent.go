@@ -56,7 +56,7 @@ func (x *run) workplace() *agents.Workplace {
 		Sandbox: x.sandbox, Task: x.t.Task, Instruction: x.instruction,
 		User: x.t.Task.Config.Agent.User, Env: mergeEnv(x.env.secret, x.env.agent),
 		Log: x.streamed, LogsDir: agentDir, KeepProcesses: x.kwargs.keepAgentProcesses, Note: x.note,
-		Grace: agentGrace, TempDir: x.r.opt.TempDir,
+		Grace: agentGrace, TempDir: x.r.opt.TempDir, Installed: x.layered,
 		Upload: func(ctx context.Context, dir, dest string, executable ...string) error {
 			return during(trials.CauseUpload, upload(ctx, x.sandbox, dir, dest, executable...))
 		},

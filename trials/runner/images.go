@@ -24,22 +24,37 @@ import (
 // Images knows which images a trial needs and gets them through the snapshot
 // store. Safe for concurrent use.
 type Images struct {
-	builder  providers.ImageBuilder
-	provider string // type
-	host     string // that keeps the store; on the images, so that none is forgotten
-	store    *snapshots.Store
-
-	// OnStep is told how far a build is; nil is nobody. Set it before the first use.
-	OnStep func(key snapshots.Key, done, of int)
+	ImagesOptions
+	builder providers.ImageBuilder // nil for a provider that builds none; requests say so
+	keeper  providers.Snapshotter  // nil for a provider that keeps none
+	kind    string                 // type of the provider
 
 	digests sync.Map // context directory → func() (string, error), computed once
 }
 
-// NewImages returns nil images for a provider that has none; Need says so. host is
-// the id of the host that keeps the store.
-func NewImages(p providers.Provider, store *snapshots.Store, host string) *Images {
-	b, _ := providers.As[providers.ImageBuilder](p)
-	return &Images{builder: b, provider: p.Info().Type, store: store, host: host}
+// ImagesOptions are what Images work with.
+type ImagesOptions struct {
+	Provider providers.Provider
+	Store    *snapshots.Store
+	// Owner and Host are of the labels of builds' sandboxes. Images have the host that
+	// keeps the store, too, so that none is forgotten.
+	Owner, Host string
+	// Secrets are values that nothing kept may hold; nil has none. It is asked when
+	// something is built.
+	Secrets func(ctx context.Context) []string
+	// Prove starts what was built once before anything counts on it.
+	Prove bool
+	// OnStep is told how far a build is, OnNote what users should know of one; nil is
+	// nobody.
+	OnStep func(key snapshots.Key, done, of int)
+	OnNote func(code, words string)
+}
+
+// NewImages returns the images of a provider.
+func NewImages(o ImagesOptions) *Images {
+	b, _ := providers.As[providers.ImageBuilder](o.Provider)
+	k, _ := providers.As[providers.Snapshotter](o.Provider)
+	return &Images{ImagesOptions: o, builder: b, keeper: k, kind: o.Provider.Info().Type}
 }
 
 // imageLabel is on images that we build. Containers carry other keys, so that a
@@ -52,10 +67,10 @@ const ImageHostLabel = "harborgate.image.host"
 // BuiltKey is the key under which an image was built here, "" when it was not.
 func BuiltKey(img providers.Image) snapshots.Key { return snapshots.Key(img.Labels[imageLabel]) }
 
-// Needed lists the images of a trial: its environment and, when verification is
-// separate, the verifier's. try sets failed builds apart.
+// Needed lists the images of a trial: what the agent's sandbox starts from and, when
+// verification is separate, what the verifier's does. try sets failed builds apart.
 func (im *Images) Needed(task *tasks.Task, c trials.TrialConfig, try int) ([]snapshots.Request, error) {
-	env, err := im.Environment(task, c, try)
+	env, err := im.Agent(task, c, try)
 	if err != nil {
 		return nil, err
 	}
@@ -74,12 +89,18 @@ func (im *Images) Needed(task *tasks.Task, c trials.TrialConfig, try int) ([]sna
 
 // Environment is the image of the agent's sandbox.
 func (im *Images) Environment(task *tasks.Task, c trials.TrialConfig, try int) (snapshots.Request, error) {
-	_, hasDockerfile := task.Dockerfile()
-	ref := task.Config.Environment.Image
-	if ref != "" && (!c.Environment.ForceBuild || !hasDockerfile) {
+	if ref := reference(task, c); ref != "" {
 		return im.pull(ref, try)
 	}
 	return im.build(task, task.Name, task.EnvironmentDir(), c, try)
+}
+
+// reference is of the ready image of a task, "" when it is built.
+func reference(task *tasks.Task, c trials.TrialConfig) string {
+	if _, hasDockerfile := task.Dockerfile(); hasDockerfile && c.Environment.ForceBuild {
+		return ""
+	}
+	return task.Config.Environment.Image
 }
 
 // Verifier is the image of a separate verifier's sandbox.
@@ -93,7 +114,7 @@ func (im *Images) Verifier(task *tasks.Task, c trials.TrialConfig, try int) (sna
 
 // Get returns when the image is there. The limit bounds this trial's wait.
 func (im *Images) Get(ctx context.Context, r snapshots.Request) (*snapshots.Hold, error) {
-	return im.store.Ensure(ctx, r)
+	return im.Store.Ensure(ctx, r)
 }
 
 func (im *Images) pull(ref string, try int) (snapshots.Request, error) {
@@ -101,7 +122,7 @@ func (im *Images) pull(ref string, try int) (snapshots.Request, error) {
 		return snapshots.Request{}, err
 	}
 	return snapshots.Request{
-		Key: snapshots.KeyOf(im.provider, "pull", ref), Try: try, Title: "image " + ref, Limit: longestBuild,
+		Key: snapshots.KeyOf(im.kind, "pull", ref), Try: try, Title: "image " + ref, Limit: longestBuild,
 		// A tag may move: what counts is what the provider has under it now.
 		Check: func(ctx context.Context, _ string) (providers.Image, error) { return im.builder.InspectImage(ctx, ref) },
 		Build: func(ctx context.Context, log io.Writer) (providers.Image, error) {
@@ -121,7 +142,7 @@ func (im *Images) build(task *tasks.Task, title, dir string, c trials.TrialConfi
 	if err != nil {
 		return snapshots.Request{}, err
 	}
-	parts := []string{im.provider, "build", digest}
+	parts := []string{im.kind, "build", digest}
 	if c.Environment.ForceBuild && c.JobID != nil {
 		parts = append(parts, "forced by job", *c.JobID)
 	}
@@ -131,16 +152,33 @@ func (im *Images) build(task *tasks.Task, title, dir string, c trials.TrialConfi
 		Key: key, Try: try, Title: "task " + title, Limit: buildTime(limit), Check: im.builder.InspectImage,
 		Build: func(ctx context.Context, log io.Writer) (providers.Image, error) {
 			begun := time.Now()
+			if err := im.warnOf(ctx, "task "+title, dir, log); err != nil {
+				return providers.Image{}, err
+			}
 			img, err := im.builder.BuildImage(ctx, providers.Build{
-				ContextDir: dir, Tag: tag(title, key), Labels: map[string]string{imageLabel: string(key), ImageHostLabel: im.host},
+				ContextDir: dir, Tag: tag(title, key), Labels: map[string]string{imageLabel: string(key), ImageHostLabel: im.Host},
 				NoCache: c.Environment.ForceBuild, Progress: im.steps(key, log),
 			})
 			if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 				return img, ended(limitOf(trials.PhaseEnvironmentSetup, limit), trials.PhaseEnvironmentSetup, time.Since(begun))
 			}
+			if err == nil {
+				err = im.proven(ctx, img, key, log)
+			}
 			return img, err
 		},
 	}, nil
+}
+
+// proven removes an image that does not start.
+func (im *Images) proven(ctx context.Context, img providers.Image, key snapshots.Key, log io.Writer) error {
+	err := im.starts(ctx, providers.Source{Image: img.ID}, key, log)
+	if err == nil {
+		return nil
+	}
+	detached, cancel := providers.Cleanup(ctx, putAway, putAway)
+	defer cancel()
+	return errors.Join(err, im.builder.RemoveImage(detached, img.ID))
 }
 
 // buildTime is how long the build of an image may take: as long as the trial that
@@ -161,7 +199,7 @@ func (im *Images) steps(key snapshots.Key, log io.Writer) io.Writer {
 
 func (im *Images) able() error {
 	if im.builder == nil {
-		return providers.Errorf(providers.KindUnsupported, "build", "provider %s builds no images", im.provider)
+		return providers.Errorf(providers.KindUnsupported, "build", "provider %s builds no images", im.kind)
 	}
 	return nil
 }

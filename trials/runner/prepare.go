@@ -68,44 +68,74 @@ func (x *run) start(ctx context.Context) error {
 		return err
 	}
 	for again := false; ; again = true {
-		img, err := x.image(ctx, x.r.opt.Images.Environment)
+		from, err := x.agentSource(ctx)
 		if err != nil {
 			return err
 		}
-		spec := x.spec(img, x.t.Task.Config.Environment, "env")
+		spec := x.spec(from, x.t.Task.Config.Environment, "env")
 		spec.Mounts = mounts
 		x.sandbox, err = x.create(ctx, spec)
 		if !providers.Is(err, providers.KindNotFound) || again {
 			return err
 		}
-		x.log.Info("the image is gone, it is made again", "image", img.ID)
+		x.log.Info("the image is gone, it is made again", "image", from)
 	}
 }
 
+// agentSource gets what the agent's sandbox starts from.
+func (x *run) agentSource(ctx context.Context) (providers.Source, error) {
+	from, err := x.image(ctx, x.r.opt.Images.Agent)
+	if providers.Is(err, providers.KindUnsupported) { // there is no layer: it is installed after the start
+		from, err = x.image(ctx, x.r.opt.Images.Environment)
+	}
+	x.layered = from.Snapshot != ""
+	return from, err
+}
+
 // image gets one image and remembers to give it back.
-func (x *run) image(ctx context.Context, which func(*tasks.Task, trials.TrialConfig, int) (snapshots.Request, error)) (providers.Image, error) {
+func (x *run) image(ctx context.Context, which func(*tasks.Task, trials.TrialConfig, int) (snapshots.Request, error)) (providers.Source, error) {
 	var req snapshots.Request
 	var err error
 	if aside(func() { req, err = which(x.t.Task, *x.t.Config, x.t.Number) }); err != nil {
-		return providers.Image{}, err
+		return providers.Source{}, err
 	}
 	x.log.Info("image wanted", "key", req.Key, "title", req.Title)
 	begun := time.Now()
 	hold, err := x.r.opt.Images.Get(ctx, req)
 	x.res.Harborgate.SnapshotSec += seconds(time.Since(begun)) // also for one that cannot be had
 	if err != nil {
-		if providers.Is(err, providers.KindInvalid) {
-			return providers.Image{}, during(trials.CauseBuild, err)
-		}
-		return providers.Image{}, err
+		return providers.Source{}, unbuilt(req, err)
 	}
 	x.holds = append(x.holds, hold)
-	return hold.Image, nil
+	if hold.Snapshot {
+		return providers.Source{Snapshot: hold.Image.ID}, nil
+	}
+	return providers.Source{Image: hold.Image.ID}, nil
+}
+
+// unbuilt says whose failure it is that there is no image: an agent that could not be
+// installed is not the task's.
+func unbuilt(req snapshots.Request, err error) error {
+	var failed *snapshots.BuildError
+	kind := providers.KindOf(err)
+	if of, ok := errors.AsType[*trials.Failure](err); ok {
+		own := *of // trials that wait for one build do not share what they write into
+		return &own
+	}
+	switch {
+	case req.Snapshot && errors.As(err, &failed) && failed.Key == req.Key && kind == providers.KindInvalid:
+		return trials.NewFailure(trials.PhaseAgentSetup, trials.CauseExit, "", err.Error())
+	case req.Snapshot && errors.As(err, &failed) && failed.Key == req.Key && kind == providers.KindTimeout:
+		return trials.NewFailure(trials.PhaseAgentSetup, trials.CauseTimeout, "", err.Error())
+	case kind == providers.KindInvalid:
+		return during(trials.CauseBuild, err)
+	}
+	return err
 }
 
 // spec puts the task's wishes and the job's overrides together. role sets the
 // sandboxes of one try apart.
-func (x *run) spec(img providers.Image, env tasks.Environment, role string) providers.Spec {
+func (x *run) spec(from providers.Source, env tasks.Environment, role string) providers.Spec {
 	c := x.t.Config.Environment
 	now := time.Now()
 	deadline := now.Add(noDeadline)
@@ -118,7 +148,7 @@ func (x *run) spec(img providers.Image, env tasks.Environment, role string) prov
 	}
 	s := providers.Spec{
 		Name:     providers.Name(job, x.t.ID, x.t.Config.TrialName, strconv.Itoa(x.t.Number), role),
-		Source:   providers.Source{Image: img.ID},
+		Source:   from,
 		Network:  providers.Network{Mode: providers.NetworkMode(env.Network.Mode)},
 		Workdir:  env.Workdir,
 		Env:      x.env.public,

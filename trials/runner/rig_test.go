@@ -125,7 +125,7 @@ func (r *rig) run(ctx context.Context) *trials.Result {
 	defer store.Close()
 	var mu sync.Mutex
 	opt := Options{
-		Provider: provider, Images: NewImages(provider, store, "host"), Events: r.events,
+		Provider: provider, Images: NewImages(ImagesOptions{Provider: provider, Store: store, Owner: "owner", Host: "host"}), Events: r.events,
 		Lookup: func(string) (string, bool) { return "", false },
 		Owner:  "owner", Host: "host", Logger: slog.New(slog.DiscardHandler),
 		OnRemoved: func(trial string, id providers.ID, err error) {

@@ -170,14 +170,15 @@ type run struct {
 	kwargs      kwargs
 
 	place    *agents.Workplace
+	layered  bool              // the sandbox came with the agent installed
 	bundle   []providers.Mount // directories of this host with the agent's programs
 	streamed *streamed
 
 	holds           []*snapshots.Hold
 	sandbox         providers.Sandbox
 	cutter          cutter
-	removed         bool            // the sandbox was destroyed before its time (separate verifier)
-	verifierImage   providers.Image // of a separate verifier
+	removed         bool             // the sandbox was destroyed before its time (separate verifier)
+	verifierImage   providers.Source // of a separate verifier
 	verifierSandbox providers.Sandbox
 	verifierStatus  providers.ExitStatus
 	rewardRefused   string // why a reward file was not taken, as the end of a sentence

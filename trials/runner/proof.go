@@ -1,0 +1,117 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"harborgate/internal/redact"
+	"harborgate/providers"
+	"harborgate/snapshots"
+)
+
+const (
+	// putAway bounds the removal of what a build leaves.
+	putAway = 30 * time.Second
+	// proofTime bounds the one start of what was built.
+	proofTime = 2 * time.Minute
+	// attempts are how often a removal that fails is tried again.
+	attempts = 3
+)
+
+// sandbox makes one for a build. The image's entrypoint does not run there: it may want
+// what only a trial gives it, and leave what a snapshot must not have.
+func (im *Images) sandbox(ctx context.Context, from providers.Source, network providers.NetworkMode, name ...string) (providers.Sandbox, error) {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		deadline = time.Now().Add(longestBuild)
+	}
+	return im.Provider.Create(ctx, providers.Spec{
+		Name: providers.Name(append([]string{"build", im.Owner}, name...)...), Source: from, Idle: true,
+		Network: providers.Network{Mode: network}, Resources: providers.Resources{PIDs: maxPIDs}, Deadline: deadline,
+		Labels: providers.Labels{Owner: im.Owner, Host: im.Host, Expires: deadline.Add(expiryMargin)},
+	})
+}
+
+// remove removes a build's sandbox. What was built does not depend on it: one that
+// cannot be removed is left to the sweep of whoever comes after this process.
+func (im *Images) remove(ctx context.Context, s providers.Sandbox, log io.Writer) {
+	ctx, cancel := providers.Cleanup(ctx, putAway, putAway)
+	defer cancel()
+	err := s.Destroy(ctx)
+	for range attempts {
+		if err == nil {
+			return
+		}
+		select {
+		case <-time.After(time.Second):
+			err = s.Destroy(ctx)
+		case <-ctx.Done():
+		}
+	}
+	fmt.Fprintf(log, "harbor: sandbox %s is left for now: %v\n", s.ID(), err)
+}
+
+// starts proves what was built before anybody counts on it: a sandbox of it runs a
+// command. One that does not start is the build's failure, with the reason.
+func (im *Images) starts(ctx context.Context, from providers.Source, key snapshots.Key, log io.Writer) error {
+	if !im.Prove {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, proofTime)
+	defer cancel()
+	network := providers.NetworkPublic
+	if im.Provider.Info().Can.HasNetwork(providers.NetworkNone) {
+		network = providers.NetworkNone
+	}
+	s, err := im.sandbox(ctx, from, network, string(key), "proof")
+	if err == nil {
+		defer im.remove(ctx, s, log)
+		_, err = s.Exec(ctx, providers.Command{Args: []string{"true"}, User: "root", Dir: "/"})
+	}
+	if err == nil {
+		return nil
+	}
+	fmt.Fprintf(log, "harbor: a sandbox of it does not start: %v\n", err)
+	return fmt.Errorf("what was built does not start: %w", err)
+}
+
+// detector knows what must not be in what is kept.
+func (im *Images) detector(ctx context.Context) *redact.Detector {
+	if im.Secrets == nil {
+		return redact.NewDetector()
+	}
+	return redact.NewDetector(im.Secrets(ctx)...)
+}
+
+// warnOf names files of a build context that hold secrets: they are the user's own, but
+// every agent can read them in the image.
+func (im *Images) warnOf(ctx context.Context, title, dir string, log io.Writer) error {
+	d := im.detector(ctx)
+	return filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || !e.Type().IsRegular() {
+			return err
+		}
+		p := d.Probe()
+		if err := copyFile(p, path); err != nil && !errors.Is(err, os.ErrPermission) {
+			return err
+		}
+		if p.Found != "" {
+			words := fmt.Sprintf("%s: %s holds %s, and whoever works in the image can read it", title, path, p.Found)
+			fmt.Fprintf(log, "harbor: warning: %s\n", words)
+			im.tell("secret_in_context", words)
+		}
+		return nil
+	})
+}
+
+func (im *Images) tell(code, words string) {
+	if im.OnNote != nil {
+		im.OnNote(code, words)
+	}
+}
