@@ -37,7 +37,8 @@ type outage struct {
 
 	mu       sync.Mutex // guards what follows
 	away     time.Time  // when the provider was last seen not to answer
-	refusals int        // for want of room, without a sandbox that was given since
+	pause    time.Duration
+	paused   time.Time // when that pause is over; it doubles with each that follows another
 }
 
 // OutageError is why a job stopped.
@@ -68,9 +69,11 @@ const (
 	mostRefusals = 20 // it had no room
 )
 
-// Pauses of a provider that has no room, each twice as long as the one before.
+// Pauses of a provider that has no room, or was called too often, each twice as long as
+// the one before unless it gave a sandbox meanwhile.
 const (
-	firstPause, longestPause = 5 * time.Second, 5 * time.Minute
+	fullPause, oftenPause = 5 * time.Second, time.Second
+	longestPause          = 5 * time.Minute
 )
 
 // judge says what a failure of a try means for its site, and whether the try is to
@@ -85,8 +88,10 @@ func (o *outage) judge(ctx context.Context, a scheduler.Assignment, begun time.T
 	switch {
 	case f.Cause == trials.CausePlatform && a.Others > 0:
 		out.Move, out.Bar = true, f.Message
-	case never && (f.Kind == providers.KindExhausted.String() || f.Kind == providers.KindRateLimited.String()):
-		out.Move, out.Cool = a.Moves < mostRefusals, o.refused()
+	case never && f.Kind == providers.KindExhausted.String():
+		out.Move, out.Cool = a.Moves < mostRefusals, o.refused(fullPause)
+	case never && f.Kind == providers.KindRateLimited.String():
+		out.Move, out.Cool = a.Moves < mostRefusals, o.refused(oftenPause)
 	case ofProvider(f) && o.wentAway(ctx, begun), never && f.Blame == trials.BlameInfrastructure && a.Others > 0:
 		out.Doubt, out.Move = true, a.Moves < mostMoves
 	case f.Blame == trials.BlameInfrastructure || f.Blame == trials.BlameHarness:
@@ -115,18 +120,23 @@ func (o *outage) wentAway(ctx context.Context, since time.Time) bool {
 	return o.away.After(since)
 }
 
-func (o *outage) refused() time.Duration {
+// refused is how long nothing should be asked for. Those that are refused together have
+// one pause.
+func (o *outage) refused(first time.Duration) time.Duration {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	pause := min(firstPause<<min(o.refusals, 10), longestPause)
-	o.refusals++
-	return pause
+	now := time.Now()
+	if !now.Before(o.paused) {
+		o.pause = min(max(2*o.pause, first), longestPause)
+		o.paused = now.Add(o.pause)
+	}
+	return o.paused.Sub(now)
 }
 
 func (o *outage) served() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.refusals = 0
+	o.pause = 0
 }
 
 // Recover implements scheduler.Health: it waits for the end of the outage.

@@ -210,9 +210,9 @@ func TestJudgement(t *testing.T) {
 		{"nor from one that is there again, and others", env, trials.CauseProvider, "Unavailable", fine, scheduler.Assignment{Others: 1}, scheduler.Outcome{Move: true, Doubt: true}},
 		{"one that is there again, alone: that is for the retry policy", env, trials.CauseProvider, "Unavailable", fine, scheduler.Assignment{}, scheduler.Outcome{Doubt: true}},
 		{"that often", env, trials.CauseProvider, "Unavailable", away, scheduler.Assignment{Moves: mostMoves}, scheduler.Outcome{Doubt: true}},
-		{"no room", env, trials.CauseProvider, "Exhausted", fine, scheduler.Assignment{}, scheduler.Outcome{Move: true, Cool: firstPause}},
-		{"still no room", env, trials.CauseProvider, "Exhausted", fine, scheduler.Assignment{Moves: mostRefusals}, scheduler.Outcome{Cool: firstPause}},
-		{"too many calls", env, trials.CauseProvider, "RateLimited", fine, scheduler.Assignment{}, scheduler.Outcome{Move: true, Cool: firstPause}},
+		{"no room", env, trials.CauseProvider, "Exhausted", fine, scheduler.Assignment{}, scheduler.Outcome{Move: true, Cool: fullPause}},
+		{"still no room", env, trials.CauseProvider, "Exhausted", fine, scheduler.Assignment{Moves: mostRefusals}, scheduler.Outcome{Cool: fullPause}},
+		{"too many calls", env, trials.CauseProvider, "RateLimited", fine, scheduler.Assignment{}, scheduler.Outcome{Move: true, Cool: oftenPause}},
 		{"the sandbox died with its provider", agent, trials.CauseSandboxLost, "", away, scheduler.Assignment{}, scheduler.Outcome{Move: true, Doubt: true}},
 		{"it died while it was made, with its provider", env, trials.CauseSandboxLost, "", away, scheduler.Assignment{}, scheduler.Outcome{Move: true, Doubt: true}},
 		{"it died while it was made, alone: the image's doing", env, trials.CauseSandboxLost, "", fine, scheduler.Assignment{}, scheduler.Outcome{}},
@@ -225,32 +225,35 @@ func TestJudgement(t *testing.T) {
 	} {
 		o := &outage{probe: func(context.Context) error { return c.probe }}
 		c.want.Why = "why"
-		if got := o.judge(t.Context(), c.a, time.Now(), trials.NewFailure(c.phase, c.cause, c.kind, "why")); got != c.want {
+		got := o.judge(t.Context(), c.a, time.Now(), trials.NewFailure(c.phase, c.cause, c.kind, "why"))
+		if got.Cool = got.Cool.Round(time.Second); got != c.want {
 			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
 		}
 	}
 }
 
-// Each answer for want of room doubles the pause, a sandbox ends that.
+// Answers for want of room that come together have one pause; the next is twice as long,
+// and a sandbox ends that.
 func TestPausesGrowUntilThereIsRoom(t *testing.T) {
 	t.Parallel()
-	o := &outage{}
-	full := trials.NewFailure(trials.PhaseEnvironmentSetup, trials.CauseProvider, "Exhausted", "quota")
-	for _, want := range []time.Duration{5 * time.Second, 10 * time.Second, 20 * time.Second} {
-		if got := o.judge(t.Context(), scheduler.Assignment{}, time.Now(), full).Cool; got != want {
-			t.Errorf("%s, want %s", got, want)
+	synctest.Test(t, func(t *testing.T) {
+		o := &outage{}
+		full := trials.NewFailure(trials.PhaseEnvironmentSetup, trials.CauseProvider, "Exhausted", "quota")
+		pauses := func(want time.Duration) {
+			t.Helper()
+			for range 9 {
+				if got := o.judge(t.Context(), scheduler.Assignment{}, time.Now(), full).Cool; got != want {
+					t.Errorf("%s, want %s", got, want)
+				}
+			}
+			time.Sleep(want)
 		}
-	}
-	o.judge(t.Context(), scheduler.Assignment{}, time.Now(), nil)
-	if got := o.judge(t.Context(), scheduler.Assignment{}, time.Now(), full).Cool; got != firstPause {
-		t.Errorf("%s after a sandbox was given", got)
-	}
-	for range 20 {
-		o.judge(t.Context(), scheduler.Assignment{}, time.Now(), full)
-	}
-	if got := o.judge(t.Context(), scheduler.Assignment{}, time.Now(), full).Cool; got != longestPause {
-		t.Errorf("%s in the end", got)
-	}
+		for _, want := range []time.Duration{5, 10, 20, 40, 80, 160, 300, 300} {
+			pauses(want * time.Second)
+		}
+		o.judge(t.Context(), scheduler.Assignment{}, time.Now(), nil)
+		pauses(5 * time.Second)
+	})
 }
 
 // What stopped a job is said once, with what helps; what could not be written because of

@@ -34,7 +34,7 @@ func (f *foreign) List(ctx context.Context, sel providers.Selector) ([]providers
 	return out, err
 }
 
-func TestSweepTakesWhatTheDeadLeftAndNothingElse(t *testing.T) {
+func TestB127SweepTakesWhatTheDeadLeftAndNothingElse(t *testing.T) {
 	t.Parallel()
 	a := newApp(t, hostOf(t, nil))
 	live, err := shares.Register(a.Dirs.State)

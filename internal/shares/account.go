@@ -189,7 +189,8 @@ func (a *account) release(id string, need Need) {
 func (a *account) exhausted(why string, now int64) {
 	belief := firstBelief
 	if l := a.Learned; l != nil {
-		if now < l.Until { // those that were under way say it again
+		if now < l.Until { // those that were under way say it again, one less at a time
+			l.Sandboxes = max(1, min(l.Sandboxes, a.used().Sandboxes-1))
 			return
 		}
 		if now-l.Until < int64(l.For) {
