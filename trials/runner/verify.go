@@ -62,12 +62,40 @@ func (x *run) stage(ctx context.Context, f func(context.Context) error) *trials.
 	return x.explain(ctx, trials.PhaseVerifier, time.Since(begun), err)
 }
 
-// returnLogs shows the tests what the host wrote about the agent.
+// aDirectory makes room for /logs where an agent made it something else.
+const aDirectory = "[ -d " + logsDir + " ] || rm -f " + logsDir + "; "
+
+// returnLogs shows the tests what the host wrote about the agent. What an agent put in
+// its place must not cost the verdict: it goes, with all that is in /logs/agent and was
+// not collected. What cannot be put back even then is noted.
 func (x *run) returnLogs(ctx context.Context) error {
 	if x.kwargs.autoMounting {
 		return nil
 	}
-	return during(trials.CauseUpload, putBack(ctx, x.sandbox, x.t.Sink.Path("agent"), agentDir))
+	put := func() error { return putBack(ctx, x.sandbox, x.t.Sink.Path("agent"), agentDir) }
+	err := put()
+	if !obstructed(err) {
+		return during(trials.CauseUpload, err)
+	}
+	line := fmt.Sprintf(aDirectory+"rm -rf %[1]s; mkdir -p %[1]s && chmod 777 %[1]s", agentDir)
+	switch rerr := x.root(ctx, x.sandbox, "empty "+agentDir, line); {
+	case isProviderError(rerr):
+		return during(trials.CauseUpload, rerr)
+	case rerr == nil:
+		x.note("logs_replaced", fmt.Sprintf("%s was made anew with what was collected of it: %v", agentDir, err))
+		err = put()
+	}
+	if obstructed(err) {
+		x.note("logs_not_returned", fmt.Sprintf("the tests do not see what the host wrote about the agent: %v", err))
+		return nil
+	}
+	return during(trials.CauseUpload, err)
+}
+
+// obstructed reports whether files found no place in a sandbox that is there: something
+// else stands in it, or nobody may write.
+func obstructed(err error) bool {
+	return providers.Is(err, providers.KindInvalid) || providers.Is(err, providers.KindDenied)
 }
 
 // stageTests empties what the agent could have prepared and brings the tests.
@@ -87,17 +115,22 @@ func (x *run) stageTests(ctx context.Context, s providers.Sandbox, bring bool) e
 }
 
 // cleanVerifierDirs never follows a link: rm removes it, mkdir makes a directory.
-// A mounted directory stays and is emptied.
+// A mounted directory stays and is emptied. A sandbox in which that cannot be done has
+// no shell, or one that somebody spoiled, and could not run tests either.
 func (x *run) cleanVerifierDirs(ctx context.Context, s providers.Sandbox, tests bool) error {
 	clean := verifierDir
 	if tests {
 		clean += " " + testsDir
 	}
-	line := fmt.Sprintf("rm -rf %s; mkdir -p %s && chmod 777 %s", clean, clean, verifierDir)
+	line := fmt.Sprintf(aDirectory+"rm -rf %s; mkdir -p %s && chmod 777 %s", clean, clean, verifierDir)
 	if x.kwargs.autoMounting {
 		line = fmt.Sprintf("rm -rf %[1]s/* %[1]s/.[!.]* %[2]s; mkdir -p %[1]s %[2]s && chmod 777 %[1]s", verifierDir, testsDir)
 	}
-	return x.root(ctx, s, "empty the verifier's directories", line)
+	err := x.root(ctx, s, "empty the verifier's directories", line)
+	if err != nil && !isProviderError(err) { // another try would end like this one
+		return trials.NewFailure(trials.PhaseVerifier, trials.CauseRewardMissing, "", err.Error()+"; the tests cannot run in what the sandbox has become")
+	}
+	return err
 }
 
 // runTests runs the test script. Its exit code says nothing about the reward; it
