@@ -2,8 +2,10 @@ package trials
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"regexp"
+	"slices"
 	"strings"
 
 	"harborgate/tasks"
@@ -149,6 +151,11 @@ func (a AgentConfig) validate(e *fieldErrors, path string, concurrent int) {
 	e.require(n == nil || *n <= concurrent, path+".n_concurrent", "%d is more than n_concurrent_trials, %d", deref(n), concurrent)
 	e.require(a.ConcurrencyGroup == nil || n != nil, path+".concurrency_group", "it needs n_concurrent")
 	e.hosts(path+".extra_allowed_hosts", a.ExtraAllowedHosts)
+	for _, name := range slices.Sorted(maps.Keys(a.Kwargs)) {
+		for _, at := range exposed(path+".kwargs."+name, name, a.Kwargs[name]) {
+			e.require(false, at, "it is called like a credential, and would stand in the job's files: where the agent knows references, write {env:VARIABLE} and add --ae VARIABLE='${VARIABLE}'")
+		}
+	}
 	for i, s := range a.MCPServers {
 		s.validate(e, fmt.Sprintf("%s.mcp_servers[%d]", path, i))
 	}
@@ -157,13 +164,20 @@ func (a AgentConfig) validate(e *fieldErrors, path string, concurrent int) {
 func (s MCPServerConfig) validate(e *fieldErrors, path string) {
 	e.require(s.Name != "", path+".name", "it is missing")
 	e.word(path+".transport", s.Transport, "MCPServerConfig.transport")
-	http := s.Transport != "stdio"
-	e.require(!http || deref(s.URL) != "", path+".url", "transport %s needs it", s.Transport)
-	e.require(http || deref(s.Command) != "", path+".command", "transport stdio needs it")
+	http, url, command := s.Transport != "stdio", deref(s.URL), deref(s.Command)
+	switch {
+	case url == "" && command == "":
+		e.require(false, path, "it has neither a command (stdio) nor a url (sse, streamable-http)")
+	case url != "" && command != "":
+		e.require(false, path, "it has a command and a url: a server is started or reached, not both")
+	default:
+		e.require(!http || url != "", path+".url", "transport %s needs it", s.Transport)
+		e.require(http || command != "", path+".command", "transport stdio needs it")
+	}
 	e.require(http || len(s.Headers) == 0, path+".headers", "transport stdio has none")
 	for _, key := range s.Headers.Keys() {
 		e.require(!Sensitive(key) || tasks.IsTemplate(s.Headers[key]), path+".headers."+key,
-			"a credential must be written as ${VARIABLE}, never as its value")
+			"a credential must be ${VARIABLE} as a whole, never its value, nor a part beside it: `export HEADER=\"Bearer $TOKEN\"` and write ${HEADER}")
 	}
 }
 

@@ -50,7 +50,16 @@ func TestValidateJob(t *testing.T) {
 		"format": {func(c *JobConfig) { c.Agents[0].ModelAPIFormat = ptr("x") }, "agents[0].model_api_format: \"x\""},
 		"mcp url": {func(c *JobConfig) {
 			c.Agents[0].MCPServers = List[MCPServerConfig]{{Name: "m", Transport: "sse"}}
+		}, "agents[0].mcp_servers[0]: it has neither a command (stdio) nor a url"},
+		"mcp transport": {func(c *JobConfig) {
+			c.Agents[0].MCPServers = List[MCPServerConfig]{{Name: "m", Transport: "sse", Command: ptr("c")}}
 		}, "agents[0].mcp_servers[0].url: transport sse needs it"},
+		"mcp both": {func(c *JobConfig) {
+			c.Agents[0].MCPServers = List[MCPServerConfig]{{Name: "m", Transport: "stdio", Command: ptr("c"), URL: ptr("http://h")}}
+		}, "agents[0].mcp_servers[0]: it has a command and a url"},
+		"mcp reference in a header": {func(c *JobConfig) {
+			c.Agents[0].MCPServers = List[MCPServerConfig]{{Name: "m", Transport: "sse", URL: ptr("u"), Headers: Env{"Authorization": "Bearer ${A}"}}}
+		}, "agents[0].mcp_servers[0].headers.Authorization: a credential must be ${VARIABLE} as a whole"},
 		"mcp secret": {func(c *JobConfig) {
 			c.Agents[0].MCPServers = List[MCPServerConfig]{{Name: "m", Transport: "sse", URL: ptr("u"), Headers: Env{"Authorization": "Bearer x"}}}
 		}, "agents[0].mcp_servers[0].headers.Authorization: a credential"},
