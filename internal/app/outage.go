@@ -35,10 +35,10 @@ type outage struct {
 	tell     func(code, message string)
 	alone    bool // the job has no other site
 
-	mu       sync.Mutex // guards what follows
-	away     time.Time  // when the provider was last seen not to answer
-	pause    time.Duration
-	paused   time.Time // when that pause is over; it doubles with each that follows another
+	mu     sync.Mutex // guards what follows
+	away   time.Time  // when the provider was last seen not to answer
+	pause  time.Duration
+	paused time.Time // when that pause is over; it doubles with each that follows another
 }
 
 // OutageError is why a job stopped.
@@ -85,13 +85,12 @@ func (o *outage) judge(ctx context.Context, a scheduler.Assignment, begun time.T
 	}
 	out.Why = f.Message
 	never := f.Phase == trials.PhaseEnvironmentSetup && f.Cause == trials.CauseProvider
+	first := firstPause(f)
 	switch {
 	case f.Cause == trials.CausePlatform && a.Others > 0:
 		out.Move, out.Bar = true, f.Message
-	case never && f.Kind == providers.KindExhausted.String():
-		out.Move, out.Cool = a.Moves < mostRefusals, o.refused(fullPause)
-	case never && f.Kind == providers.KindRateLimited.String():
-		out.Move, out.Cool = a.Moves < mostRefusals, o.refused(oftenPause)
+	case never && first > 0:
+		out.Move, out.Cool = a.Moves < mostRefusals, o.refused(first)
 	case ofProvider(f) && o.wentAway(ctx, begun), never && f.Blame == trials.BlameInfrastructure && a.Others > 0:
 		out.Doubt, out.Move = true, a.Moves < mostMoves
 	case f.Blame == trials.BlameInfrastructure || f.Blame == trials.BlameHarness:
@@ -101,6 +100,15 @@ func (o *outage) judge(ctx context.Context, a scheduler.Assignment, begun time.T
 		o.served()
 	}
 	return out
+}
+
+// firstPause is how long a provider is left alone after it refused a sandbox for the
+// first time; 0 when a failure is none of that kind.
+func firstPause(f *trials.Failure) time.Duration {
+	return map[string]time.Duration{
+		providers.KindExhausted.String():   fullPause,
+		providers.KindRateLimited.String(): oftenPause,
+	}[f.Kind]
 }
 
 // ofProvider reports whether a failure may come from a provider that went away, whoever

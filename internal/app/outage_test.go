@@ -246,10 +246,10 @@ func TestPausesGrowUntilThereIsRoom(t *testing.T) {
 					t.Errorf("%s, want %s", got, want)
 				}
 			}
-			time.Sleep(want)
+			<-time.After(want)
 		}
-		for _, want := range []time.Duration{5, 10, 20, 40, 80, 160, 300, 300} {
-			pauses(want * time.Second)
+		for _, seconds := range []int{5, 10, 20, 40, 80, 160, 300, 300} {
+			pauses(time.Duration(seconds) * time.Second)
 		}
 		o.judge(t.Context(), scheduler.Assignment{}, time.Now(), nil)
 		pauses(5 * time.Second)
