@@ -23,6 +23,8 @@ type Host struct {
 	Providers map[string]Provider `json:"providers"`
 	// Pools are several providers under one name, for -e.
 	Pools map[string][]Choice `json:"pools"`
+	// Snapshots bounds what each provider keeps of images that were built for tasks.
+	Snapshots Snapshots `json:"snapshots"`
 	// JobsDirs are further places to look for jobs in, absolute.
 	JobsDirs []string `json:"jobs_dirs"`
 
@@ -38,6 +40,18 @@ type Provider struct {
 	Type    string `json:"type"` // the driver's name; that of the provider when empty
 	Limits  Limits `json:"limits"`
 	Options Block  `json:"options"` // the driver's own
+}
+
+// Snapshots are the bounds of what is kept. Zero is no bound.
+type Snapshots struct {
+	KeepMiB     int64   `json:"keep_mb"`      // of all together, each with all of its layers
+	UnusedHours float64 `json:"unused_hours"` // since the last use
+}
+
+func (s Snapshots) validate(d *document) {
+	if s.KeepMiB < 0 || s.UnusedHours < 0 {
+		d.fail(tasks.SeverityError, "snapshots", "bad-value", "write numbers above zero, or leave them out", "a bound is below zero")
+	}
 }
 
 // Limits bound what is asked of a provider at once and per second. Zero is no
@@ -165,6 +179,7 @@ func (h *Host) validate(d *document, home string) {
 		h.Providers[name].Limits.validate(d, join(path, "limits"))
 	}
 	h.validatePools(d)
+	h.Snapshots.validate(d)
 	for i, dir := range h.JobsDirs {
 		if rest, ok := strings.CutPrefix(dir, "~/"); ok && home != "" {
 			dir = filepath.Join(home, rest)

@@ -269,6 +269,12 @@ type Record struct {
 	Snapshot bool `json:"snapshot,omitempty"`
 }
 
+// Has reports whether the image is there. It builds nothing.
+func (s *Store) Has(ctx context.Context, r Request) bool {
+	_, ok := s.known(ctx, r)
+	return ok
+}
+
 func (s *Store) known(ctx context.Context, r Request) (providers.Image, bool) {
 	rec, err := s.read(r.Key)
 	if err != nil {

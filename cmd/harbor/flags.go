@@ -51,7 +51,7 @@ type runFlags struct {
 	include, exclude           []string
 	nTasks                     int
 	tasks                      []string
-	dryRun                     bool
+	dryRun, prebuild           bool
 	diff                       []string
 }
 
@@ -139,6 +139,7 @@ func addRunFlags(c *cobra.Command, f *runFlags) {
 	s.IntVarP(&f.nTasks, "n-tasks", "l", 0, "take only the first of the tasks")
 	s.StringArrayVar(&f.tasks, "tasks", nil, "task directory or glob of them, like -p (repeatable)")
 	s.BoolVar(&f.dryRun, "dry-run", false, "check everything, run nothing")
+	s.BoolVar(&f.prebuild, "prebuild", false, "make all images before the first trial begins, and say how many")
 	s.StringArrayVar(&f.diff, "diff", nil, "earlier job, by path, name or id: run only what it does not have (repeatable)")
 }
 

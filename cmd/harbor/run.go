@@ -318,6 +318,7 @@ func (o *runOptions) watch(ctx context.Context, j *app.Job) error {
 	}
 	defer outlivePipes()()
 	progress := newProgress(ctx, o.env, j.Events, j.Plan)
+	o.prebuild(ctx, j)
 	summary, err := j.Run(ctx)
 	err = errors.Join(err, j.Close())
 	progress.wait()

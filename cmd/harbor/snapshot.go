@@ -15,7 +15,7 @@ import (
 )
 
 func newSnapshotCommand(e *env) *cobra.Command {
-	c := group("snapshot", "List and remove images that harbor made of tasks' environments", "snapshots")
+	c := group("snapshot", "Make, list and remove images of tasks' environments", "snapshots")
 	var provider string
 	c.PersistentFlags().StringVarP(&provider, "env", "e", "docker", "provider that has the images")
 	on := func(f func(c *cobra.Command, s *shelf) error) func(*cobra.Command, []string) error {
@@ -28,7 +28,7 @@ func newSnapshotCommand(e *env) *cobra.Command {
 			Use: "list", Short: "List images, what was used last first", Args: cobra.NoArgs,
 			RunE: on(func(_ *cobra.Command, s *shelf) error { return s.list() }),
 		}),
-		newSnapshotPruneCommand(e, on), newSnapshotRmCommand(e, &provider))
+		newSnapshotBuildCommand(e, &provider), newSnapshotPruneCommand(e, on), newSnapshotRmCommand(e, &provider))
 	return c
 }
 

@@ -67,8 +67,14 @@ func checkAgent(s *pflag.FlagSet) error {
 		return nil
 	}
 	f := s.Lookup("agent")
-	if _, err := agents.Find(f.Value.String()); err != nil {
-		return fmt.Errorf("%s: %w", flagName(f), err)
+	names := []string{f.Value.String()}
+	if several, ok := f.Value.(pflag.SliceValue); ok {
+		names = several.GetSlice()
+	}
+	for _, name := range names {
+		if _, err := agents.Find(name); err != nil {
+			return fmt.Errorf("%s: %w", flagName(f), err)
+		}
 	}
 	return nil
 }

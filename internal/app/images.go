@@ -3,7 +3,9 @@ package app
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"time"
 
 	"harborgate/providers"
 	"harborgate/snapshots"
@@ -24,6 +26,48 @@ func (j *Job) newImages(p providers.Provider, store *snapshots.Store) *runner.Im
 		j.Events.Tell(trials.NewEvent(trials.EventBuildProgress, "", 0, 0, map[string]any{"key": key, "done": done, "of": of}))
 	}
 	return runner.NewImages(o)
+}
+
+// tellFailed says once for a job that a build failed, and where its words are.
+func (j *Job) tellFailed(ctx context.Context, err error) {
+	var failed *snapshots.BuildError
+	if ctx.Err() != nil || !errors.As(err, &failed) {
+		return
+	}
+	if _, told := j.told.LoadOrStore(failed.Key, true); told {
+		return
+	}
+	when := "failed"
+	if !failed.Past.IsZero() {
+		when = "failed at " + failed.Past.Local().Format(time.TimeOnly) + " and was not tried again"
+	}
+	j.note("build_failed", fmt.Sprintf("the build of %s %s: its log is %s", failed.Title, when, failed.Log))
+}
+
+// prune keeps what a provider has within the bounds of config.yaml: what was used least
+// lately goes, but nothing that is in use and nothing that is wanted now.
+func (a *App) prune(ctx context.Context, p providers.Provider, wanted []snapshots.Request) {
+	policy := snapshots.Policy{
+		Unused: time.Duration(a.Host.Snapshots.UnusedHours * float64(time.Hour)), Bytes: a.Host.Snapshots.KeepMiB << 20,
+	}
+	if policy == (snapshots.Policy{}) {
+		return
+	}
+	kept, err := a.Snapshots(p)
+	for i := range kept {
+		kept[i].InUse = kept[i].InUse || slices.ContainsFunc(wanted, func(r snapshots.Request) bool { return r.Key == kept[i].Key })
+	}
+	var surplus []snapshots.Record
+	for _, k := range policy.Surplus(kept, time.Now()) {
+		surplus = append(surplus, k.Record)
+	}
+	gone, rerr := a.RemoveSnapshots(ctx, p, surplus, false)
+	for _, rec := range gone {
+		a.log.Info("snapshot removed", "key", rec.Key, "title", rec.Title)
+	}
+	if err = errors.Join(err, rerr); err != nil {
+		a.log.Warn("snapshots are not held within their bounds", "error", err)
+	}
 }
 
 // RemoveImages removes images that harbor built at a provider and that no process

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -44,6 +46,7 @@ type Job struct {
 	logFile *os.File
 	log     *slog.Logger
 	full    bool         // it ended because nothing could be written
+	told    sync.Map     // keys of failed builds that users have heard of
 	closed  func() error // close, once
 }
 
@@ -249,6 +252,10 @@ func (j *Job) pools() map[string]int {
 
 // Build makes one image at a site; trials that need it learn how that went.
 func (j *Job) Build(ctx context.Context, at int, key string) {
+	_, _ = j.build(ctx, at, key) // its end is an event
+}
+
+func (j *Job) build(ctx context.Context, at int, key string) (cached bool, err error) {
 	s := j.sites[at]
 	r := s.requests[key]
 	begun := time.Now()
@@ -257,11 +264,17 @@ func (j *Job) Build(ctx context.Context, at int, key string) {
 	data := map[string]any{"key": key, "title": r.Title, "provider": s.name, "dur_ms": time.Since(begun).Milliseconds()}
 	if err != nil {
 		data["error"], data["cancelled"] = err.Error(), ctx.Err() != nil
+		j.tellFailed(ctx, err)
 	} else {
-		data["cached"] = hold.Cached
+		cached = hold.Cached
+		data["cached"] = cached
 		hold.Release()
 	}
 	j.Events.Emit(trials.NewEvent(trials.EventBuildEnd, "", 0, 0, data))
+	if err == nil && !cached {
+		j.app.prune(ctx, s.Provider, slices.Collect(maps.Values(s.requests)))
+	}
+	return cached, err
 }
 
 // describe is a function of its own because its copies of a configuration would
