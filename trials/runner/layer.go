@@ -134,6 +134,7 @@ func (b *layerBuild) keep(ctx context.Context) (string, error) {
 		return "", err
 	}
 	defer b.im.remove(ctx, s, b.log)
+	fmt.Fprintln(b.log, "harbor: it is installed")
 	before, err := newScan(ctx, s)
 	if err != nil {
 		return "", err

@@ -65,6 +65,7 @@ func (im *Images) starts(ctx context.Context, from providers.Source, key snapsho
 	}
 	ctx, cancel := context.WithTimeout(ctx, proofTime)
 	defer cancel()
+	fmt.Fprintln(log, "harbor: it is started once")
 	network := providers.NetworkPublic
 	if im.Provider.Info().Can.HasNetwork(providers.NetworkNone) {
 		network = providers.NetworkNone
