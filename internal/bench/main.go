@@ -67,6 +67,8 @@ var benches = []bench{
 	{"shared", benchShared},
 	{"large-job", benchLargeJob},
 	{"view", benchView},
+	{"builds", benchBuilds},
+	{"layer", benchLayer},
 }
 
 // workbench is where benchmarks work.
