@@ -153,7 +153,8 @@ type Snapshotter interface {
 	// working directory and environment of the image that the first one came from, and
 	// nothing of that one's own Spec. KindUnsupported is for backends that cannot after all.
 	Snapshot(ctx context.Context, id ID, name string, labels map[string]string) (ref string, err error)
-	// InspectSnapshot returns KindNotFound when the snapshot is not present.
+	// InspectSnapshot returns KindNotFound when the snapshot is not present, and
+	// KindUnsupported where Snapshot would.
 	InspectSnapshot(ctx context.Context, ref string) (Image, error)
 	// DeleteSnapshot removes a snapshot. Not there is success; one in use is KindDenied
 	// where it cannot go while it is.

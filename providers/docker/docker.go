@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -70,6 +71,7 @@ type Provider struct {
 type facts struct {
 	arch     string
 	buildKit bool
+	loadsAll bool // an image that is loaded must bring all of its layers
 	size     providers.Resources
 }
 
@@ -184,6 +186,7 @@ func (p *Provider) ask(ctx context.Context) (*facts, error) {
 	p.facts = &facts{
 		arch:     goArch(info.Architecture),
 		buildKit: ping.BuilderVersion != "1",
+		loadsAll: slices.ContainsFunc(info.DriverStatus, func(row [2]string) bool { return strings.HasPrefix(row[1], "io.containerd.snapshotter") }),
 		size:     providers.Resources{CPUs: float64(info.NCPU), MemoryMiB: info.MemTotal >> 20},
 	}
 	return p.facts, nil

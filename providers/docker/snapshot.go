@@ -29,6 +29,9 @@ import (
 // from, and the first one goes. Both carry labels, so that whoever is killed in
 // between leaves nothing that cannot be found.
 func (p *Provider) Snapshot(ctx context.Context, id providers.ID, name string, labels map[string]string) (string, error) {
+	if err := p.snapshots(ctx); err != nil {
+		return "", err
+	}
 	c, err := p.engine.ContainerInspect(ctx, string(id))
 	if err != nil {
 		return "", p.fail("snapshot", string(id), err)
@@ -57,7 +60,19 @@ func (p *Provider) DeleteSnapshot(ctx context.Context, ref string) error {
 
 // InspectSnapshot looks for the image of a snapshot.
 func (p *Provider) InspectSnapshot(ctx context.Context, ref string) (providers.Image, error) {
+	if err := p.snapshots(ctx); err != nil {
+		return providers.Image{}, err
+	}
 	return p.InspectImage(ctx, ref)
+}
+
+// snapshots says why an engine cannot keep any.
+func (p *Provider) snapshots(ctx context.Context) error {
+	f, err := p.ask(ctx)
+	if err == nil && f.loadsAll {
+		err = providers.Errorf(providers.KindUnsupported, "snapshot", "the engine keeps its images in containerd's store, which takes no image without its layers")
+	}
+	return err
 }
 
 // dropCommit removes the image that the engine made of a container. Its layers stay

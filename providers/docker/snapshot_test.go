@@ -68,6 +68,19 @@ func TestSnapshotThatCannotBe(t *testing.T) {
 	}
 }
 
+// TestSnapshotWhereImagesAreContainerds is refused before anything is made.
+func TestSnapshotWhereImagesAreContainerds(t *testing.T) {
+	t.Parallel()
+	k := &keeper{}
+	p := stubbed(t, &k.stub)
+	p.engine, p.facts = k, &facts{loadsAll: true}
+	_, err := p.Snapshot(t.Context(), "box", "name:tag", nil)
+	_, ierr := p.InspectSnapshot(t.Context(), "name:tag")
+	if !providers.Is(err, providers.KindUnsupported) || !providers.Is(ierr, providers.KindUnsupported) || len(k.removed) > 0 {
+		t.Errorf("%v, %v, removed %v", err, ierr, k.removed)
+	}
+}
+
 // TestSnapshotIsAsItsImage: of labels, those of the snapshot win; the image's own
 // configuration is not touched.
 func TestSnapshotIsAsItsImage(t *testing.T) {

@@ -129,6 +129,9 @@ func (b *layerBuild) build(ctx context.Context) (img providers.Image, _ error) {
 // own, and no secret, no settings and no grant. It is gone when keep returns: there is
 // room for another, then.
 func (b *layerBuild) keep(ctx context.Context) (string, error) {
+	if _, err := b.im.keeper.InspectSnapshot(ctx, tag(b.wanted.title, b.key)); providers.Is(err, providers.KindUnsupported) {
+		return "", err // before a minute is spent on it
+	}
 	s, err := b.im.sandbox(ctx, providers.Source{Image: b.env.ID}, providers.NetworkPublic, string(b.key), strconv.Itoa(b.try))
 	if err != nil {
 		return "", err
