@@ -63,6 +63,13 @@ type Request struct {
 	Try int
 	// Again builds although it failed a short time ago, for another process too.
 	Again bool
+	// From is what it is made from, got before anything is held that others need; nil is
+	// nothing of the store.
+	From *Request
+	// Slot waits for the right to have a sandbox, which builds need one after the other;
+	// nil is of one who has it. It is taken when there is something to build, before
+	// others are kept from that.
+	Slot func(ctx context.Context) (release func(), err error)
 	// Snapshot says that the id is a provider's snapshot and not an image.
 	Snapshot bool
 	// Check reports the image of an id when it is still present.
@@ -219,6 +226,22 @@ func passing(err error) bool {
 func (s *Store) make(ctx context.Context, r Request) (providers.Image, bool, error) {
 	if img, ok := s.known(ctx, r); ok {
 		return img, true, nil
+	}
+	if r.From != nil {
+		from := *r.From
+		from.Slot, from.Again = r.Slot, r.Again
+		hold, err := s.Ensure(ctx, from)
+		if err != nil {
+			return providers.Image{}, false, err
+		}
+		defer hold.Release()
+	}
+	if r.Slot != nil {
+		release, err := r.Slot(ctx)
+		if err != nil {
+			return providers.Image{}, false, fmt.Errorf("wait for room to build %s: %w", r.Title, err)
+		}
+		defer release()
 	}
 	lock := flock.New(s.path(r.Key, ".lock"))
 	if _, err := lock.TryLockContext(ctx, lockPoll); err != nil {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"harborgate/providers"
+	"harborgate/scheduler"
 	"harborgate/snapshots"
 	"harborgate/trials"
 	"harborgate/trials/runner"
@@ -26,6 +27,14 @@ func (j *Job) newImages(p providers.Provider, store *snapshots.Store) *runner.Im
 		j.Events.Tell(trials.NewEvent(trials.EventBuildProgress, "", 0, 0, map[string]any{"key": key, "done": done, "of": of}))
 	}
 	return runner.NewImages(o)
+}
+
+// buildSlot waits for the lease of a build's sandbox.
+func (a *App) buildSlot(provider string) func(context.Context) (func(), error) {
+	a.mu.Lock()
+	pool := leases{a.pools[provider]}
+	a.mu.Unlock()
+	return func(ctx context.Context) (func(), error) { return pool.one(ctx, scheduler.Resources{}) }
 }
 
 // tellFailed says once for a job that a build failed, and where its words are.

@@ -260,6 +260,7 @@ func (j *Job) build(ctx context.Context, at int, key string) (cached bool, err e
 	r := s.requests[key]
 	begun := time.Now()
 	j.Events.Emit(trials.NewEvent(trials.EventBuildStart, "", 0, 0, map[string]any{"key": key, "title": r.Title, "provider": s.name}))
+	r.Slot = j.app.buildSlot(s.name)
 	hold, err := s.images.Get(ctx, r)
 	data := map[string]any{"key": key, "title": r.Title, "provider": s.name, "dur_ms": time.Since(begun).Milliseconds()}
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"harborgate/providers"
+	"harborgate/scheduler"
 	"harborgate/snapshots"
 	"harborgate/trials/runner"
 )
@@ -58,6 +59,7 @@ func (j *Job) Prebuild(ctx context.Context, tell func(Prebuilt)) {
 		if s.Down != nil {
 			continue
 		}
+		j.app.leases(s.name, j.Dir, j.budget(ctx, s))
 		eachBuild(ctx, max(j.app.Host.Providers[s.name].Limits.Builds, maxBuilds), s.wanted(j.Plan), func(ctx context.Context, r snapshots.Request) Prebuilt {
 			began := time.Now()
 			cached, err := j.build(ctx, at, string(r.Key))
@@ -77,7 +79,9 @@ func (a *App) BuildImages(ctx context.Context, plan *Plan, p providers.Provider,
 	defer store.Close()
 	s := &site{Member: Member{Provider: p}, name: name, store: store, images: runner.NewImages(a.imagesOf(p, store)), requests: map[string]snapshots.Request{}}
 	all := s.wanted(plan)
-	eachBuild(ctx, max(a.Host.Providers[name].Limits.Builds, maxBuilds), all, func(ctx context.Context, r snapshots.Request) Prebuilt {
+	limits := a.Host.Providers[name].Limits
+	a.leases(name, "harbor snapshot build", scheduler.Resources{CPUs: limits.CPUs, MemoryMiB: limits.MemoryMiB})
+	eachBuild(ctx, max(limits.Builds, maxBuilds), all, func(ctx context.Context, r snapshots.Request) Prebuilt {
 		began := time.Now()
 		if dry {
 			there := store.Has(ctx, r)
@@ -87,7 +91,7 @@ func (a *App) BuildImages(ctx context.Context, plan *Plan, p providers.Provider,
 			}
 			return out
 		}
-		r.Again = true
+		r.Again, r.Slot = true, a.buildSlot(name)
 		hold, err := s.images.Get(ctx, r)
 		hold.Release()
 		return got(name, r, began, err == nil && hold.Cached, err)

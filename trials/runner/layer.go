@@ -56,7 +56,7 @@ type wantedLayer struct {
 func (im *Images) layered(env snapshots.Request, l wantedLayer) snapshots.Request {
 	key := snapshots.KeyOf(im.kind, "agent layer", string(env.Key), l.digest)
 	return snapshots.Request{
-		Key: key, Try: env.Try, Snapshot: true, Title: l.title,
+		Key: key, Try: env.Try, Snapshot: true, Title: l.title, From: &env,
 		Check: func(ctx context.Context, id string) (providers.Image, error) {
 			return im.findLayer(ctx, env, l.moves, id)
 		},
