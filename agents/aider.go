@@ -5,7 +5,6 @@ import (
 	_ "embed"
 	"encoding/json"
 	"regexp"
-	"strconv"
 	"strings"
 
 	"harborgate/agents/packages"
@@ -94,12 +93,11 @@ func aiderCommand(j job) providers.Command {
 // aiderOutcome reads the text. An answer is what has a line of tokens, which are
 // rounded, and where the answer came in pieces aider's own count.
 type aiderOutcome struct {
-	answers       int
-	in, read, out int64
-	cost          *float64
-	failure       string
-	rest          int  // lines that the failure may go on for
-	nothing       bool // the answer whose tokens are said next is none
+	answers int
+	sum     used
+	failure string
+	rest    int  // lines that the failure may go on for
+	nothing bool // the answer whose tokens are said next is none
 }
 
 // aiderNothing begins what aider says of an answer without a text. It goes on to say
@@ -118,9 +116,7 @@ var (
 
 func (o *aiderOutcome) line(b []byte) {
 	if m := aiderCost.FindSubmatch(b); m != nil {
-		if cost, err := strconv.ParseFloat(string(m[1]), 64); err == nil {
-			o.cost = &cost
-		}
+		o.sum.cost = dollars(amount(m[1], mostDollars))
 	}
 	m := aiderTokens.FindSubmatch(b)
 	switch {
@@ -129,7 +125,7 @@ func (o *aiderOutcome) line(b []byte) {
 			o.failure = ""
 		}
 		o.answers, o.rest, o.nothing = o.answers+1, 0, false
-		o.in, o.read, o.out = o.in+aiderCount(m[1])+aiderCount(m[3]), o.read+aiderCount(m[3]), o.out+aiderCount(m[4])
+		o.sum.add(used{in: aiderCount(m[1]) + aiderCount(m[3]), read: aiderCount(m[3]), out: aiderCount(m[4])})
 	case aiderError.Match(b):
 		o.failure, o.rest = string(bytes.TrimSpace(b)), failureLines
 		o.nothing = bytes.HasPrefix(b, []byte(aiderNothing))
@@ -139,24 +135,21 @@ func (o *aiderOutcome) line(b []byte) {
 }
 
 // aiderCount reads a number like "2.3k".
-func aiderCount(b []byte) int64 {
-	text, thousands := strings.CutSuffix(string(b), "k")
-	n, err := strconv.ParseFloat(text, 64)
-	if err != nil {
-		return 0
-	}
+func aiderCount(b []byte) count {
+	text, thousands := bytes.CutSuffix(b, []byte("k"))
+	n := amount(text, mostTokens/1000)
 	if thousands {
 		n *= 1000
 	}
-	return int64(n)
+	return count(n)
 }
 
 func (o *aiderOutcome) result() (trials.AgentResult, string) {
 	var r trials.AgentResult
-	r.CostUSD = o.cost
 	if o.answers > 0 {
-		r.InputTokens, r.CacheTokens, r.OutputTokens = &o.in, &o.read, &o.out
+		r = o.sum.result()
 	}
+	r.CostUSD = o.sum.cost.known()
 	if o.failure == "" && o.answers == 0 {
 		return r, "it ended without an answer of the model"
 	}

@@ -80,21 +80,25 @@ type claudeOutcome struct {
 		Type    string       `json:"type"`
 		IsError bool         `json:"is_error"`
 		Result  string       `json:"result"`
-		Cost    *float64     `json:"total_cost_usd"`
+		Cost    dollars      `json:"total_cost_usd"`
 		Usage   *claudeUsage `json:"usage"`
 	}
 }
 
 type claudeUsage struct {
-	Input      int64 `json:"input_tokens"`
-	CacheRead  int64 `json:"cache_read_input_tokens"`
-	CacheWrite int64 `json:"cache_creation_input_tokens"`
-	Output     int64 `json:"output_tokens"`
+	Input      count `json:"input_tokens"`
+	CacheRead  count `json:"cache_read_input_tokens"`
+	CacheWrite count `json:"cache_creation_input_tokens"`
+	Output     count `json:"output_tokens"`
+}
+
+func (u claudeUsage) used() used {
+	return used{in: u.Input + u.CacheRead + u.CacheWrite, read: u.CacheRead, out: u.Output}
 }
 
 func (o *claudeOutcome) line(b []byte) {
 	was := o.last
-	o.last.Usage, o.last.Cost = nil, nil
+	o.last.Usage, o.last.Cost = nil, 0
 	if json.Unmarshal(b, &o.last) != nil || o.last.Type != "result" {
 		o.last = was
 	}
@@ -105,11 +109,10 @@ func (o *claudeOutcome) result() (trials.AgentResult, string) {
 	if o.last.Type == "" {
 		return r, "it ended without a result"
 	}
-	r.CostUSD = o.last.Cost
 	if u := o.last.Usage; u != nil {
-		in := u.Input + u.CacheRead + u.CacheWrite
-		r.InputTokens, r.CacheTokens, r.OutputTokens = &in, &u.CacheRead, &u.Output
+		r = u.used().result()
 	}
+	r.CostUSD = o.last.Cost.known()
 	if o.last.IsError {
 		return r, o.last.Result
 	}

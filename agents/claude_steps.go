@@ -31,9 +31,8 @@ func claudeSteps(r *atif.Run) func([]byte) {
 			b.into(&step)
 		}
 		if e.Message.ID != latest && e.Message.Usage != nil {
-			u := e.Message.Usage
-			in := u.Input + u.CacheRead + u.CacheWrite
-			step.Metrics = &atif.Metrics{Prompt: &in, Cached: &u.CacheRead}
+			step.Metrics = e.Message.Usage.used().metrics()
+			step.Metrics.Completion = nil // that is not known when a message begins
 		}
 		latest = e.Message.ID
 		r.Add(step)

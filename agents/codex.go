@@ -60,9 +60,9 @@ func codexCommand(j job) providers.Command {
 
 // codexOutcome sums the turns, and keeps the failure of the last one.
 type codexOutcome struct {
-	turns         int
-	in, read, out int64
-	failure       string
+	turns   int
+	sum     used
+	failure string
 }
 
 func (o *codexOutcome) line(b []byte) {
@@ -72,9 +72,9 @@ func (o *codexOutcome) line(b []byte) {
 			Message string `json:"message"`
 		} `json:"error"`
 		Usage struct {
-			Input  int64 `json:"input_tokens"` // with what was cached
-			Cached int64 `json:"cached_input_tokens"`
-			Output int64 `json:"output_tokens"` // with reasoning
+			Input  count `json:"input_tokens"` // with what was cached
+			Cached count `json:"cached_input_tokens"`
+			Output count `json:"output_tokens"` // with reasoning
 		} `json:"usage"`
 	}
 	if json.Unmarshal(b, &e) != nil {
@@ -84,7 +84,7 @@ func (o *codexOutcome) line(b []byte) {
 	case "turn.completed":
 		o.turns++
 		o.failure = ""
-		o.in, o.read, o.out = o.in+e.Usage.Input, o.read+e.Usage.Cached, o.out+e.Usage.Output
+		o.sum.add(used{in: e.Usage.Input, read: e.Usage.Cached, out: e.Usage.Output})
 	case "turn.failed":
 		o.failure = e.Error.Message
 	}
@@ -93,7 +93,7 @@ func (o *codexOutcome) line(b []byte) {
 func (o *codexOutcome) result() (trials.AgentResult, string) {
 	var r trials.AgentResult
 	if o.turns > 0 {
-		r.InputTokens, r.CacheTokens, r.OutputTokens = &o.in, &o.read, &o.out
+		r = o.sum.result()
 	}
 	if o.failure == "" && o.turns == 0 {
 		return r, "it ended without completing a turn"

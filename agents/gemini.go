@@ -55,9 +55,9 @@ type geminiEvent struct {
 		Message string `json:"message"`
 	} `json:"error"`
 	Stats struct {
-		Total  int64 `json:"total_tokens"`
-		Prompt int64 `json:"input_tokens"` // with what was cached
-		Cached int64 `json:"cached"`
+		Total  count `json:"total_tokens"`
+		Prompt count `json:"input_tokens"` // with what was cached
+		Cached count `json:"cached"`
 	} `json:"stats"`
 }
 
@@ -77,8 +77,7 @@ func (o *geminiOutcome) result() (trials.AgentResult, string) {
 		return r, "it ended without a result"
 	}
 	s := o.last.Stats
-	out := s.Total - s.Prompt // what it calls output is without thoughts
-	r.InputTokens, r.CacheTokens, r.OutputTokens = &s.Prompt, &s.Cached, &out
+	r = used{in: s.Prompt, read: s.Cached, out: s.Total - s.Prompt}.result() // what it calls output is without thoughts
 	if o.last.Status != "success" {
 		return r, o.last.Status + ": " + o.last.Error.Message
 	}

@@ -76,7 +76,7 @@ type miniRun struct {
 	Info struct {
 		ExitStatus string `json:"exit_status"`
 		Stats      struct {
-			Cost float64 `json:"instance_cost"` // by LiteLLM's prices, 0 where it knows none
+			Cost dollars `json:"instance_cost"` // by LiteLLM's prices, 0 where it knows none
 		} `json:"model_stats"`
 	} `json:"info"`
 	Messages []miniMessage `json:"messages"`
@@ -91,7 +91,7 @@ type miniMessage struct {
 	Extra     struct {
 		Timestamp float64 `json:"timestamp"` // seconds since 1970
 		Exception string  `json:"exception_str"`
-		Cost      float64 `json:"cost"`
+		Cost      dollars `json:"cost"`
 		Response  struct {
 			Model string     `json:"model"`
 			Usage *miniUsage `json:"usage"`
@@ -110,12 +110,14 @@ type miniCall struct {
 // miniUsage is LiteLLM's: whatever the provider counts, the prompt is with what was
 // read from and written to a cache, the completion with reasoning.
 type miniUsage struct {
-	Prompt     int64 `json:"prompt_tokens"`
-	Completion int64 `json:"completion_tokens"`
+	Prompt     count `json:"prompt_tokens"`
+	Completion count `json:"completion_tokens"`
 	Details    struct {
-		Cached int64 `json:"cached_tokens"`
+		Cached count `json:"cached_tokens"`
 	} `json:"prompt_tokens_details"`
 }
+
+func (u miniUsage) used() used { return used{in: u.Prompt, read: u.Details.Cached, out: u.Completion} }
 
 // miniOutcome reads its file. Only "Submitted" is an end as it should be: a model that
 // calls no tool three times ends the run, too, with exit code 0.
@@ -133,18 +135,16 @@ func readMini(doc []byte) miniRun {
 
 func (o *miniOutcome) result() (trials.AgentResult, string) {
 	var r trials.AgentResult
-	var in, read, out int64
+	var sum used
 	var why string
 	for _, m := range o.run.Messages {
 		if u := m.Extra.Response.Usage; u != nil {
-			in, read, out = in+u.Prompt, read+u.Details.Cached, out+u.Completion
-			r.InputTokens, r.CacheTokens, r.OutputTokens = &in, &read, &out
+			sum.add(u.used())
+			r = sum.result()
 		}
 		why = m.Extra.Exception
 	}
-	if cost := o.run.Info.Stats.Cost; cost > 0 {
-		r.CostUSD = &cost
-	}
+	r.CostUSD = o.run.Info.Stats.Cost.known()
 	switch status := o.run.Info.ExitStatus; {
 	case len(o.run.Messages) == 0:
 		return r, "it left no record of its run"

@@ -2,7 +2,6 @@ package agents
 
 import (
 	"encoding/json"
-	"time"
 
 	"harborgate/agents/atif"
 )
@@ -34,17 +33,12 @@ func (m miniMessage) step() atif.Step {
 		s.ToolCalls = append(s.ToolCalls, atif.ToolCall{ID: c.ID, Name: c.Function.Name, Arguments: json.RawMessage(c.Function.Arguments)})
 	}
 	if u := m.Extra.Response.Usage; u != nil {
-		s.Metrics = &atif.Metrics{Prompt: &u.Prompt, Completion: &u.Completion, Cached: &u.Details.Cached}
-		if m.Extra.Cost > 0 {
-			s.Metrics.CostUSD = &m.Extra.Cost
-		}
+		s.Metrics = u.used().metrics()
+		s.Metrics.CostUSD = m.Extra.Cost.known()
 	}
 	return s
 }
 
 func (m miniMessage) time() string {
-	if m.Extra.Timestamp == 0 {
-		return ""
-	}
-	return time.UnixMicro(int64(m.Extra.Timestamp * 1e6)).UTC().Format("2006-01-02T15:04:05.000Z")
+	return timeOf(int64(min(m.Extra.Timestamp, 1e12) * 1000))
 }

@@ -72,14 +72,14 @@ type opencodeEvent struct {
 			Output string          `json:"output"`
 			Error  string          `json:"error"`
 		} `json:"state"`
-		Cost   float64 `json:"cost"`
+		Cost   dollars `json:"cost"`
 		Tokens struct {
-			Input     int64 `json:"input"`  // neither read from nor written to a cache
-			Output    int64 `json:"output"` // without reasoning
-			Reasoning int64 `json:"reasoning"`
+			Input     count `json:"input"`  // neither read from nor written to a cache
+			Output    count `json:"output"` // without reasoning
+			Reasoning count `json:"reasoning"`
 			Cache     struct {
-				Read  int64 `json:"read"`
-				Write int64 `json:"write"`
+				Read  count `json:"read"`
+				Write count `json:"write"`
 			} `json:"cache"`
 		} `json:"tokens"`
 	} `json:"part"`
@@ -91,18 +91,16 @@ type opencodeEvent struct {
 	} `json:"error"`
 }
 
-// used are the prompt's tokens, those of them that were cached, and the answer's.
-func (e *opencodeEvent) used() (in, read, out int64) {
+func (e *opencodeEvent) used() used {
 	t := e.Part.Tokens
-	return t.Input + t.Cache.Read + t.Cache.Write, t.Cache.Read, t.Output + t.Reasoning
+	return used{in: t.Input + t.Cache.Read + t.Cache.Write, read: t.Cache.Read, out: t.Output + t.Reasoning, cost: e.Part.Cost}
 }
 
 // opencodeOutcome sums the steps. An error that no step follows has ended the run.
 type opencodeOutcome struct {
-	steps         int
-	in, read, out int64
-	cost          float64
-	failure       string
+	steps   int
+	sum     used
+	failure string
 }
 
 func (o *opencodeOutcome) line(b []byte) {
@@ -112,9 +110,8 @@ func (o *opencodeOutcome) line(b []byte) {
 	}
 	switch e.Type {
 	case "step_finish":
-		in, read, out := e.used()
 		o.steps, o.failure = o.steps+1, ""
-		o.in, o.read, o.out, o.cost = o.in+in, o.read+read, o.out+out, o.cost+e.Part.Cost
+		o.sum.add(e.used())
 	case "error":
 		o.failure = e.Error.Name + ": " + e.Error.Info.Message
 	}
@@ -123,10 +120,7 @@ func (o *opencodeOutcome) line(b []byte) {
 func (o *opencodeOutcome) result() (trials.AgentResult, string) {
 	var r trials.AgentResult
 	if o.steps > 0 {
-		r.InputTokens, r.CacheTokens, r.OutputTokens = &o.in, &o.read, &o.out
-	}
-	if o.cost > 0 { // it calls what it has no price for free
-		r.CostUSD = &o.cost
+		r = o.sum.result()
 	}
 	if o.steps == 0 && o.failure == "" {
 		return r, "it ended without finishing a step"
@@ -156,11 +150,7 @@ func opencodeSteps(r *atif.Run) func([]byte) {
 			s.ToolCalls = append(s.ToolCalls, atif.ToolCall{ID: e.Part.Call, Name: e.Part.Tool, Arguments: e.Part.State.Input})
 			results[e.Part.Call] = joined(e.Part.State.Output, e.Part.State.Error)
 		case "step_finish":
-			in, read, out := e.used()
-			s.Source, s.Metrics = atif.FromAgent, &atif.Metrics{Prompt: &in, Cached: &read, Completion: &out}
-			if e.Part.Cost > 0 {
-				s.Metrics.CostUSD = &e.Part.Cost
-			}
+			s.Source, s.Metrics = atif.FromAgent, e.used().metrics()
 			r.Add(s)
 			for _, c := range s.ToolCalls {
 				r.Observe(c.ID, results[c.ID])

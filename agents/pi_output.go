@@ -21,12 +21,12 @@ type piEvent struct {
 		Error   string          `json:"errorMessage"`
 		Time    int64           `json:"timestamp"` // milliseconds
 		Usage   struct {
-			Input      int64 `json:"input"` // neither read from nor written to a cache
-			CacheRead  int64 `json:"cacheRead"`
-			CacheWrite int64 `json:"cacheWrite"`
-			Output     int64 `json:"output"` // with reasoning
+			Input      count `json:"input"` // neither read from nor written to a cache
+			CacheRead  count `json:"cacheRead"`
+			CacheWrite count `json:"cacheWrite"`
+			Output     count `json:"output"` // with reasoning
 			Cost       struct {
-				Total float64 `json:"total"`
+				Total dollars `json:"total"`
 			} `json:"cost"`
 		} `json:"usage"`
 	} `json:"message"`
@@ -38,16 +38,16 @@ func piMessage(line []byte) (e piEvent, ok bool) {
 	return e, ok
 }
 
-func (e *piEvent) prompt() int64 {
-	return e.Message.Usage.Input + e.Message.Usage.CacheRead + e.Message.Usage.CacheWrite
+func (e *piEvent) used() used {
+	u := e.Message.Usage
+	return used{in: u.Input + u.CacheRead + u.CacheWrite, read: u.CacheRead, out: u.Output, cost: u.Cost.Total}
 }
 
 // piOutcome sums the model's answers. The last of them says whether the agent worked.
 type piOutcome struct {
-	answers       int
-	in, read, out int64
-	cost          float64
-	failure       string
+	answers int
+	sum     used
+	failure string
 }
 
 func (o *piOutcome) line(b []byte) {
@@ -56,8 +56,7 @@ func (o *piOutcome) line(b []byte) {
 		return
 	}
 	o.answers++
-	o.in, o.read, o.out = o.in+e.prompt(), o.read+e.Message.Usage.CacheRead, o.out+e.Message.Usage.Output
-	o.cost += e.Message.Usage.Cost.Total
+	o.sum.add(e.used())
 	o.failure = e.Message.Error
 	if o.failure == "" && (e.Message.Stop == "error" || e.Message.Stop == "aborted") {
 		o.failure = "the last answer ended with " + e.Message.Stop
@@ -65,15 +64,10 @@ func (o *piOutcome) line(b []byte) {
 }
 
 func (o *piOutcome) result() (trials.AgentResult, string) {
-	var r trials.AgentResult
 	if o.answers == 0 {
-		return r, "it ended without an answer of the model"
+		return trials.AgentResult{}, "it ended without an answer of the model"
 	}
-	r.InputTokens, r.CacheTokens, r.OutputTokens = &o.in, &o.read, &o.out
-	if o.cost > 0 { // it calls what it has no price for free
-		r.CostUSD = &o.cost
-	}
-	return r, o.failure
+	return o.sum.result(), o.failure
 }
 
 // piSteps makes a step of each answer, with what came of its calls.
@@ -92,13 +86,9 @@ func piSteps(r *atif.Run) func([]byte) {
 }
 
 func (e *piEvent) step() atif.Step {
-	in, u := e.prompt(), e.Message.Usage
 	s := atif.Step{
 		Source: atif.FromAgent, Timestamp: timeOf(e.Message.Time), Model: e.Message.Model, Message: e.Message.Error,
-		Metrics: &atif.Metrics{Prompt: &in, Completion: &u.Output, Cached: &u.CacheRead},
-	}
-	if u.Cost.Total > 0 {
-		s.Metrics.CostUSD = &u.Cost.Total
+		Metrics: e.used().metrics(),
 	}
 	var parts []struct {
 		Type, Text, Thinking, ID, Name string
@@ -114,9 +104,11 @@ func (e *piEvent) step() atif.Step {
 	return s
 }
 
-// timeOf writes milliseconds since the epoch as trajectories have times; 0 is none.
+// timeOf writes milliseconds since the epoch as trajectories have times; 0 is none, and
+// so is what no clock says.
 func timeOf(ms int64) string {
-	if ms == 0 {
+	const year9999 = 253_402_300_799_999
+	if ms <= 0 || ms > year9999 {
 		return ""
 	}
 	return time.UnixMilli(ms).UTC().Format("2006-01-02T15:04:05.000Z")

@@ -58,10 +58,12 @@ type qwenEvent struct {
 }
 
 type qwenUsage struct {
-	Input  int64 `json:"input_tokens"` // with what was cached
-	Cached int64 `json:"cache_read_input_tokens"`
-	Output int64 `json:"output_tokens"`
+	Input  count `json:"input_tokens"` // with what was cached
+	Cached count `json:"cache_read_input_tokens"`
+	Output count `json:"output_tokens"`
 }
+
+func (u qwenUsage) used() used { return used{in: u.Input, read: u.Cached, out: u.Output} }
 
 // qwenOutcome reads the result line.
 type qwenOutcome struct{ last qwenEvent }
@@ -79,7 +81,7 @@ func (o *qwenOutcome) result() (trials.AgentResult, string) {
 		return r, "it ended without a result"
 	}
 	if u := o.last.Usage; u != nil {
-		r.InputTokens, r.CacheTokens, r.OutputTokens = &u.Input, &u.Cached, &u.Output
+		r = u.used().result()
 	}
 	if o.last.IsError {
 		return r, cmp.Or(o.last.Error.Message, o.last.Result, "its result is an error")
@@ -102,7 +104,6 @@ func qwenSteps(r *atif.Run) func([]byte) {
 		if json.Unmarshal(line, &e) != nil || e.Type != "assistant" || e.Message.Usage == nil {
 			return
 		}
-		u := e.Message.Usage
-		r.Last().Metrics = &atif.Metrics{Prompt: &u.Input, Cached: &u.Cached, Completion: &u.Output}
+		r.Last().Metrics = e.Message.Usage.used().metrics()
 	}
 }
