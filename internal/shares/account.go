@@ -185,19 +185,20 @@ func (a *account) release(id string, need Need) {
 }
 
 // exhausted learns that the provider has room for less than what is used now, and
-// believes it for a while.
+// believes it for a while. Of several that were under way together, each that is refused
+// says that there is room for one less.
 func (a *account) exhausted(why string, now int64) {
-	belief := firstBelief
+	used, belief := a.used().Sandboxes, firstBelief
 	if l := a.Learned; l != nil {
-		if now < l.Until { // those that were under way say it again, one less at a time
-			l.Sandboxes = max(1, min(l.Sandboxes, a.used().Sandboxes-1))
+		if now < l.Until {
+			l.Sandboxes = max(1, min(used, l.Sandboxes)-1)
 			return
 		}
 		if now-l.Until < int64(l.For) {
 			belief = min(2*l.For, longestBelief)
 		}
 	}
-	a.Learned = &learned{Sandboxes: max(1, a.used().Sandboxes-1), Until: now + int64(belief), For: belief, Why: why}
+	a.Learned = &learned{Sandboxes: max(1, used-1), Until: now + int64(belief), For: belief, Why: why}
 }
 
 // cool lets nobody call before until.

@@ -147,6 +147,26 @@ func TestPaceIsNeverExceeded(t *testing.T) {
 	}
 }
 
+// Of nine that are asked for together six are refused: there is room for three.
+func TestRefusalsTogetherTellTheRoom(t *testing.T) {
+	t.Parallel()
+	for _, when := range []string{"at once", "one after the other"} {
+		a, one := &account{}, Need{Sandboxes: 1}
+		for range 9 {
+			_ = a.acquire("a", "", one, Need{}, 1)
+		}
+		for range 6 {
+			a.exhausted("quota", 1)
+			if when != "at once" {
+				a.release("a", one)
+			}
+		}
+		if a.Learned.Sandboxes != 3 || a.Learned.Until != 1+int64(firstBelief) {
+			t.Errorf("%s: %+v", when, a.Learned)
+		}
+	}
+}
+
 func TestExhaustedProviderIsBelievedForAWhile(t *testing.T) {
 	t.Parallel()
 	a, limits, one := &account{}, Need{Sandboxes: 10}, Need{Sandboxes: 1}
