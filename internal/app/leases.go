@@ -11,19 +11,13 @@ import (
 // leases are what a job may have of its provider beside all other jobs of the host.
 type leases struct{ *shares.Pool }
 
-// one waits for the lease of a trial without a job.
+// one waits for a lease: of a trial without a job, or of a build's sandbox, which comes
+// before the trials that wait for it.
 func (l leases) one(ctx context.Context, needs scheduler.Resources) (release func(), err error) {
-	for {
-		release, ok, err := l.Acquire(ctx, "", needs)
-		if ok || err != nil {
-			return release, err
-		}
-		select {
-		case <-l.Freed():
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
+	if l.Pool == nil {
+		return func() {}, ctx.Err()
 	}
+	return l.Pool.Await(ctx, needOf(needs))
 }
 
 // leases says whom the pool of an open provider serves from here on, and within what

@@ -34,6 +34,7 @@ type Pool struct {
 	mu     sync.Mutex // guards what follows
 	label  string
 	limits Need
+	urgent map[chan struct{}]bool // of those who wait in Await
 	swept  map[string]bool // dead processes that are, or were, swept after
 }
 
@@ -52,7 +53,10 @@ func (o *Owner) Pool(provider string, sweep func(ctx context.Context) error) (*P
 	if err != nil {
 		return nil, fmt.Errorf("shares of provider %s: %w", provider, err)
 	}
-	p := &Pool{o: o, sweep: sweep, book: b, bell: path + ".freed", freed: make(chan struct{}, 1), nudge: make(chan struct{}, 1), swept: map[string]bool{}}
+	p := &Pool{
+		o: o, sweep: sweep, book: b, bell: path + ".freed", freed: make(chan struct{}, 1), nudge: make(chan struct{}, 1),
+		swept: map[string]bool{}, urgent: map[chan struct{}]bool{},
+	}
 	p.ctx, p.end = context.WithCancel(context.Background())
 	if err := p.ring(); err != nil {
 		return nil, errors.Join(fmt.Errorf("shares of provider %s: %w", provider, err), b.close())
@@ -109,8 +113,46 @@ func (p *Pool) change(f func(a *account, now int64) bool) error {
 }
 
 // Acquire takes a lease at once or refuses. release gives it back, once. After a
-// refusal Freed tells when it is worth asking again.
+// refusal Freed tells when it is worth asking again. Who waits in Await comes first.
 func (p *Pool) Acquire(ctx context.Context, need Need) (release func(), ok bool, err error) {
+	if p.awaited() {
+		return nil, false, ctx.Err()
+	}
+	return p.acquire(ctx, need)
+}
+
+// Await takes a lease as soon as there is one.
+func (p *Pool) Await(ctx context.Context, need Need) (release func(), err error) {
+	freed := make(chan struct{}, 1)
+	p.mu.Lock()
+	p.urgent[freed] = true
+	p.mu.Unlock()
+	defer func() {
+		p.mu.Lock()
+		delete(p.urgent, freed)
+		p.mu.Unlock()
+		p.signal(p.freed) // for those who were refused meanwhile
+	}()
+	for {
+		release, ok, err := p.acquire(ctx, need)
+		if ok || err != nil {
+			return release, err
+		}
+		select {
+		case <-freed:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+func (p *Pool) awaited() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.urgent) > 0
+}
+
+func (p *Pool) acquire(ctx context.Context, need Need) (release func(), ok bool, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, false, err
 	}
@@ -267,17 +309,27 @@ func (p *Pool) watch(rung <-chan fsnotify.Event, lost <-chan error) {
 	for {
 		select {
 		case <-rung:
-			p.signal(p.freed)
+			p.tell()
 		case <-lost: //nolint:errcheck // bells were missed, whatever the reason
-			p.signal(p.freed)
+			p.tell()
 		case <-timer.C:
-			p.signal(p.freed)
+			p.tell()
 		case <-p.nudge:
 			timer.Reset(again)
 		case <-p.ctx.Done():
 			return
 		}
 	}
+}
+
+// tell wakes everybody of this process who was refused.
+func (p *Pool) tell() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for c := range p.urgent {
+		p.signal(c)
+	}
+	p.signal(p.freed)
 }
 
 func (p *Pool) signal(c chan struct{}) {
