@@ -50,6 +50,7 @@ func shells() [][2]string {
 		{"bash", "command"},
 		{"exec_command", "cmd"},
 		{"run_shell_command", "command"},
+		{"shell", "command"},
 	}
 }
 
