@@ -25,7 +25,9 @@ func readTools(a *Ask, m Member) error {
 		return nil
 	}
 	var tools []json.RawMessage
-	if err := decode(m, &tools); err != nil {
+	if m.Value[0] == '{' { // Google takes one for a list of one
+		tools = append(tools, m.Value)
+	} else if err := decode(m, &tools); err != nil {
 		return err
 	}
 	for _, t := range tools {

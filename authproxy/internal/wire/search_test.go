@@ -14,16 +14,19 @@ func TestSearchesThatARequestMayMake(t *testing.T) {
 		`{"tools":[{"functionDeclarations":[{"name":"search"}]},{"google_search":{}}]}`:     searchesUnsaid,
 		`{"tools":[{"google_search":null}]}`:                                                0,
 		`{"tools":["search", 1]}`:                                                           0,
+		`{"tools":{"functionDeclarations":[{"name":"search"}]}}`:                            0,
+		`{"tools":{"googleSearch":{}}}`:                                                     searchesUnsaid,
 		`{"tools":null}`:                                                                    0,
 		`{"web_search_options":{}}`:                                                         searchesUnsaid,
 		`{"plugins":[{"id":"web"}]}`:                                                        searchesUnsaid,
 		`{"plugins":[],"tools":[{"type":"file_search"},{"t\u0079pe":"web\u005fsearch_1"}]}`: searchesUnsaid,
 	} {
-		if a, err := Scan([]byte(body)); err != nil || a.Searches != want {
-			t.Errorf("%s: %d %v, want %d", body, a.Searches, err, want)
+		sent := []byte(body)
+		if a, err := Scan(sent); err != nil || a.Searches != want || string(sent) != body {
+			t.Errorf("%s: %d %v, want %d; it is sent as %s", body, a.Searches, err, want, sent)
 		}
 	}
-	if _, err := Scan([]byte(`{"tools":{"a":"search"}}`)); err == nil {
+	if _, err := Scan([]byte(`{"tools":"search"}`)); err == nil {
 		t.Error("tools that are no list")
 	}
 }
