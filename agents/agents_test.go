@@ -301,8 +301,8 @@ func TestWrongConfigurations(t *testing.T) {
 		config trials.AgentConfig
 		said   string
 	}{
-		"unknown":            {trials.AgentConfig{Name: text("mystery")}, `"mystery" is not known: choose one of aider, claude-code, codex, command, gemini-cli, mini-swe-agent, nop, omp, opencode, oracle, pi, qwen-coder`},
-		"Harbor's":           {trials.AgentConfig{Name: text("goose")}, "not built yet"},
+		"unknown":            {trials.AgentConfig{Name: text("mystery")}, `"mystery" is not known: choose one of aider, claude-code, codex, command, gemini-cli, goose, mini-swe-agent, nop, omp, opencode, oracle, pi, qwen-coder`},
+		"Harbor's":           {trials.AgentConfig{Name: text("openhands")}, "not built yet"},
 		"no model":           {trials.AgentConfig{Name: text("claude-code")}, "add -m anthropic/"},
 		"acp":                {trials.AgentConfig{Name: text("acp:x")}, "not built yet"},
 		"import path":        {trials.AgentConfig{ImportPath: text("a.b:C")}, "Python"},
@@ -331,7 +331,7 @@ func TestRegistry(t *testing.T) {
 			t.Errorf("%s: %v", k.Name, k.Schema())
 		}
 	}
-	if diff := cmp.Diff([]string{"aider", "claude-code", "codex", "command", "gemini-cli", "mini-swe-agent", "nop", "omp", "opencode", "oracle", "pi", "qwen-coder"}, names); diff != "" {
+	if diff := cmp.Diff([]string{"aider", "claude-code", "codex", "command", "gemini-cli", "goose", "mini-swe-agent", "nop", "omp", "opencode", "oracle", "pi", "qwen-coder"}, names); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -2,6 +2,7 @@ package agents
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -45,11 +46,16 @@ type facts struct {
 	dialects  []string // that it speaks
 	searches  bool     // it offers the provider's search to models
 	bundle    func(arch, version string) ([]Part, error)
-	log       string // file of its output
-	dir       string // below its logs, made before it starts; "" is none
-	options   []Option
+	// program is the name of its program in the bundle, where users may bring theirs in
+	// place of the package; "" is where they may not.
+	program string
+	log     string // file of its output
+	dir     string // below its logs, made before it starts; "" is none
+	options []Option
 	// tools is set when files or command tell the agent of the job's MCP servers.
 	tools bool
+	// transports are those of MCP servers that it reaches; nil is all.
+	transports []string
 	// skills is where it looks for skills, "~/" being its user's home; nil is nowhere.
 	skills func(home, logsDir string) string
 	// files are settings that cannot be given otherwise, below the job's home; pure.
@@ -102,6 +108,9 @@ type installed struct {
 // kind makes a row of the registry.
 func (f facts) kind() Kind {
 	options := append(slices.Clone(f.options), installOption, Option{Name: "version", Doc: "version to fetch instead of the pinned one, as the registry has it", Default: f.version})
+	if f.program != "" {
+		options = append(options, binaryOption)
+	}
 	return Kind{
 		Name: f.name, Doc: f.doc, Options: options, Thinks: true, Dialects: f.dialects,
 		Tools: f.tools, Skills: f.skills != nil, Searches: f.searches, layer: f.layer,
@@ -109,13 +118,15 @@ func (f facts) kind() Kind {
 			if modelInfo(in.Config) == nil {
 				return nil, fmt.Errorf("agent %s needs a model: add -m %s/…", f.name, f.dialects[0])
 			}
-			if err := f.checkVersion(kw["version"]); err != nil {
+			f, err := f.brought(in.Config.Kwargs, kw)
+			if err != nil {
 				return nil, err
 			}
-			if err := f.readFiles(kw); err != nil {
+			tools := toolsOf(in.Tools)
+			if err := errors.Join(f.readFiles(kw), f.checkTransports(tools), checkSkills(in.Config.Skills)); err != nil {
 				return nil, err
 			}
-			return &installed{facts: f, model: modelInfo(in.Config), kw: kw, tools: toolsOf(in.Tools), skills: in.Config.Skills}, checkSkills(in.Config.Skills)
+			return &installed{facts: f, model: modelInfo(in.Config), kw: kw, tools: tools, skills: in.Config.Skills}, nil
 		},
 	}
 }
@@ -149,7 +160,7 @@ func (f facts) readFiles(kw map[string]string) error {
 
 // Info implements Agent.
 func (a *installed) Info() trials.AgentInfo {
-	return trials.AgentInfo{Name: a.facts.name, Version: a.kw["version"], ModelInfo: a.model}
+	return trials.AgentInfo{Name: a.facts.name, Version: cmp.Or(a.kw["version"], "unknown"), ModelInfo: a.model}
 }
 
 // Bundle implements Bundled.
@@ -166,6 +177,9 @@ func (a *installed) Setup(ctx context.Context, w *Workplace) error {
 		if err := a.install(ctx, w); err != nil {
 			return err
 		}
+	}
+	if err := a.identify(ctx, w); err != nil {
+		return err
 	}
 	if err := a.bringSkills(ctx, w); err != nil || a.facts.dir == "" {
 		return err

@@ -34,6 +34,10 @@ func TestInstalledAgentsSayWhatBecameOfThem(t *testing.T) {
 		"gemini-cli-stdout-401.jsonl":      {gemini().outcome(), 0, 0, 0, 0, "told to fail"},
 		"qwen-coder-stdout-success.jsonl":  {qwen().outcome(), 2000, 600, 84, 0, ""},
 		"qwen-coder-stdout-401.jsonl":      {qwen().outcome(), 0, 0, 0, 0, "401 the mock"},
+		"goose-stdout-success.jsonl":       {goose().outcome(), 2040, 600, 84, 0.00579, ""},
+		"goose-stdout-401.jsonl":           {goose().outcome(), 0, 0, 0, 0, "Authentication error"},
+		"goose-stdout-402.jsonl":           {goose().outcome(), 0, 0, 0, 0, "account is used up"}, // it exits with 0
+		"goose-stdout-400.jsonl":           {goose().outcome(), 0, 0, 0, 0, "Request failed: Bad request (400)"},
 	} {
 		text, err := os.ReadFile("testdata/" + file)
 		if err != nil {
@@ -67,7 +71,7 @@ func value(n *int64) int64 {
 // The exit code alone means nothing: an agent that says nothing has not worked.
 func TestInstalledAgentsThatSayNothingHaveFailed(t *testing.T) {
 	t.Parallel()
-	for _, f := range []facts{claudeCode(), codex(), pi(), omp(), opencode(), gemini(), qwen()} {
+	for _, f := range []facts{claudeCode(), codex(), pi(), omp(), opencode(), gemini(), qwen(), goose()} {
 		o := f.outcome()
 		o.line([]byte("not JSON"))
 		o.line([]byte(`{"type":"other"}`))

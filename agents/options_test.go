@@ -78,7 +78,7 @@ func TestNamesOfAgentsThatWereMeant(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{
 		"qwen-code": "did you mean qwen-coder?", "claude": "did you mean claude-code?", "gemini": "did you mean gemini-cli?",
-		"goose": "use `-a command --ak script=…`", "nobody": "`-a command --ak script=…`",
+		"openhands": "use `-a command --ak script=…`", "nobody": "`-a command --ak script=…`",
 	} {
 		if _, err := Find(name); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", name, err, want)

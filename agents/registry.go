@@ -49,7 +49,7 @@ func Kinds() []Kind {
 		aider().kind(), claudeCode().kind(), codex().kind(),
 		{Name: "command", Doc: "any shell command or script of yours", Options: commandOptions, Thinks: true,
 			make: func(in Input, kw map[string]string) (Agent, error) { return newCommand(in.Config, kw) }},
-		gemini().kind(), miniSWE().kind(),
+		gemini().kind(), goose().kind(), miniSWE().kind(),
 		{Name: "nop", Doc: "does nothing", AnyOption: true,
 			make: func(Input, map[string]string) (Agent, error) { return nop{}, nil }},
 		omp().kind(), opencode().kind(),
@@ -63,7 +63,7 @@ func Kinds() []Kind {
 var harborAgents = []string{
 	"acp", "antigravity-cli", "antigravity-sdk", "cline-cli", "code-puppy",
 	"computer-1", "copilot-cli", "cortex-code", "cursor-cli", "deerflow", "devin", "dspy-rlm", "eve", "fabric",
-	"fx", "fx-dev", "goose", "grok-build", "hermes", "junie", "kimi-cli", "kimi-code", "langgraph",
+	"fx", "fx-dev", "grok-build", "hermes", "junie", "kimi-cli", "kimi-code", "langgraph",
 	"mcode", "mimo", "muse-code", "nemo-agent", "openclaw", "opencode-v2",
 	"openhands", "openhands-sdk", "rovodev-cli", "strands", "swe-agent", "terminus",
 	"terminus-1", "terminus-2", "trae-agent", "vibe",

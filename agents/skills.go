@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"harborgate/agents/settings"
 	"harborgate/providers"
@@ -110,4 +112,15 @@ func toolsOf(all []tasks.MCPServer) []settings.Tool {
 		out = append(out, t)
 	}
 	return out
+}
+
+// checkTransports refuses MCP servers that the agent would leave out.
+func (f facts) checkTransports(all []settings.Tool) error {
+	for _, t := range all {
+		if f.transports != nil && !slices.Contains(f.transports, t.Transport) {
+			return fmt.Errorf("agent %s reaches MCP servers by %s alone, and %s is %s: leave it out, or reach it otherwise",
+				f.name, strings.Join(f.transports, " and "), t.Name, t.Transport)
+		}
+	}
+	return nil
 }

@@ -42,6 +42,13 @@ type Source interface {
 	Inside() Recipe
 }
 
+// Shifting is a source that can become another between Pin and Fetch.
+type Shifting interface {
+	Source
+	// Holds is the pin of what Fetch has put into a directory.
+	Holds(dir string) (string, error)
+}
+
 // component is a part of a directory's name.
 var component = regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z.+_-]*$`)
 
@@ -153,7 +160,27 @@ func (c *Cache) make(ctx context.Context, p Package, dir string) (err error) {
 	if err := p.From.Fetch(ctx, work, ready); err != nil {
 		return fmt.Errorf("fetch agent package %s %s: %w", p.Name, p.Version, err)
 	}
+	if err := c.same(ctx, p, ready); err != nil {
+		return fmt.Errorf("fetch agent package %s %s: %w", p.Name, p.Version, err)
+	}
 	return os.Rename(ready, dir)
+}
+
+// same holds what was fetched against what was to be fetched, where that can change.
+func (c *Cache) same(ctx context.Context, p Package, dir string) error {
+	from, ok := p.From.(Shifting)
+	if !ok {
+		return nil
+	}
+	want, err := c.pin(ctx, p)
+	if err != nil {
+		return err
+	}
+	got, err := from.Holds(dir)
+	if err == nil && got != want {
+		err = errors.New("it was replaced before it was copied: start again")
+	}
+	return err
 }
 
 // Sweep removes what fetches left that were killed, or only finds it.

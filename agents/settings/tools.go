@@ -54,6 +54,28 @@ func openCodeTools(all []Tool) object {
 	return d.all(all)
 }
 
+// Goose is config/config.yaml of goose: its extensions, of which it has some that make it
+// look for further ones, or write applications for its own windows. YAML holds JSON.
+func Goose(tools ...Tool) (string, error) {
+	out := object{}
+	for key, name := range map[string]string{"apps": "apps", "extensionmanager": "Extension Manager"} {
+		out[key] = object{"type": "platform", "name": name, "description": "", "enabled": false}
+	}
+	for _, t := range tools {
+		one := object{"name": t.Name, "description": "", "enabled": true}
+		if t.Transport == "stdio" {
+			one["type"], one["cmd"], one["args"] = "stdio", t.Command, append([]string{}, t.Args...)
+		} else {
+			one["type"], one["uri"] = "streamable_http", t.URL
+		}
+		if len(t.Headers) > 0 {
+			one["headers"] = t.Headers
+		}
+		out[t.Name] = one
+	}
+	return text(object{"extensions": out})
+}
+
 func (d toolDialect) all(all []Tool) object {
 	out := object{}
 	for _, t := range all {

@@ -32,6 +32,12 @@ func TestToolsOfEachAgent(t *testing.T) {
 		"files":{"type":"local","command":["/opt/x y","-a","it's \"b\""]},
 		"old.one":{"type":"remote","url":"http://h/sse","headers":{"X-Key":"secret"}},
 		"new":{"type":"remote","url":"http://h/mcp"}}`)
+	goose, err := Goose(three()[0], three()[2])
+	want(t, read(t, json.Unmarshal, goose, err), `{"extensions":{
+		"apps":{"type":"platform","name":"apps","description":"","enabled":false},
+		"extensionmanager":{"type":"platform","name":"Extension Manager","description":"","enabled":false},
+		"files":{"type":"stdio","name":"files","description":"","enabled":true,"cmd":"/opt/x y","args":["-a","it's \"b\""]},
+		"new":{"type":"streamable_http","name":"new","description":"","enabled":true,"uri":"http://h/mcp"}}}`)
 	table, variables := CodexTools(three())
 	want(t, read(t, toml.Unmarshal, "mcp_servers = "+table, nil), `{"mcp_servers":{
 		"files":{"command":"/opt/x y","args":["-a","it's \"b\""]},

@@ -45,7 +45,7 @@ func (a *App) eachPart(p *Plan, do func(agents.Part) error) error {
 	seen := map[string]bool{}
 	for _, t := range p.Trials {
 		c := t.Config.Agent
-		key := fmt.Sprint(c.AgentName(), c.Kwargs["version"], c.Kwargs["install"])
+		key := fmt.Sprint(c.AgentName(), c.Kwargs["version"], c.Kwargs["install"], c.Kwargs["binary"])
 		if t.Config.SourceTrial != nil || seen[key] {
 			continue
 		}
