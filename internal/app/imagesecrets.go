@@ -16,6 +16,12 @@ import (
 // shorter ones are in any system by chance.
 const shortestKept = 12
 
+// secretive reports whether a variable holds a secret. Paths and names of people are
+// none, whatever the variable is called.
+func secretive(name, value string) bool {
+	return trials.Sensitive(name) && !strings.Contains(name, "AUTHOR") && !strings.HasPrefix(value, "/") && !strings.Contains(value, " ")
+}
+
 // imageSecrets are the values that nothing kept may hold: those of variables named
 // like secrets, keys of upstreams where they can be read without running a program,
 // and passwords of registries' addresses.
@@ -23,7 +29,7 @@ func (a *App) imageSecrets(ctx context.Context) []string {
 	found := map[string]bool{}
 	for _, pair := range os.Environ() {
 		name, _, _ := strings.Cut(pair, "=")
-		if v, ok := a.opt.Lookup(name); ok && trials.Sensitive(name) && !strings.HasPrefix(v, "/") { // a path is none
+		if v, ok := a.opt.Lookup(name); ok && secretive(name, v) {
 			found[v] = true
 		}
 	}
