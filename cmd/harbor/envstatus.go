@@ -114,8 +114,8 @@ func standingNotes(w io.Writer, s app.Standing) {
 		}
 		fmt.Fprintf(w, "%s: process %d has %s%s%s\n", s.Provider, o.PID, boxes(o.Use.Sandboxes), state, labelText(o.Label))
 	}
-	if s.Cool > 0 {
-		fmt.Fprintf(w, "%s: nobody calls for %s: %s\n", s.Provider, s.Cool.Round(time.Second), s.CoolWhy)
+	for _, p := range s.Pauses {
+		fmt.Fprintf(w, "%s: no %s for %s: %s\n", s.Provider, p.Class, p.Left.Round(time.Second), p.Why)
 	}
 	if s.Capacity > 0 {
 		fmt.Fprintf(w, "%s: has room for %s only: %s\n", s.Provider, boxes(s.Capacity), s.CapacityWhy)

@@ -147,26 +147,27 @@ func (o fakeOptions) control(dir string) (fake.Control, error) {
 // pays the rate limit, reads are repeated, everything is seen. Limits are those of
 // all harbor processes of this host together.
 func (a *App) decorate(p providers.Provider, pool *shares.Pool, l configs.Limits) providers.Provider {
-	o := limit.Options{Pause: pool, Exhausted: func(why string) {
+	o := limit.Options{Paces: map[limit.Class]limit.Pace{}, Pauses: func(c limit.Class) limit.Pause { return pool.Pause(string(c)) }, Exhausted: func(why string) {
 		if err := pool.Exhausted(why); err != nil {
 			a.log.Warn("what the provider has room for is not known to others", "provider", p.Info().Name, "error", err)
 		}
 	}}
 	for _, c := range []struct {
-		pace   *limit.Pace
-		class  string
+		class  limit.Class
 		perSec float64
 		burst  int
 	}{
-		{&o.Creates, "creates", l.CreatesPerSec, l.CreateBurst},
-		{&o.Deletes, "deletes", l.DeletesPerSec, int(l.DeletesPerSec)},
-		{&o.Reads, "reads", l.ReadsPerSec, int(l.ReadsPerSec)},
-		{&o.Execs, "execs", l.ExecsPerSec, int(l.ExecsPerSec)},
-		{&o.Calls, "calls", l.CallsPerSec, int(l.CallsPerSec)},
+		{limit.Creates, l.CreatesPerSec, l.CreateBurst},
+		{limit.Deletes, l.DeletesPerSec, int(l.DeletesPerSec)},
+		{limit.Reads, l.ReadsPerSec, int(l.ReadsPerSec)},
+		{limit.Execs, l.ExecsPerSec, int(l.ExecsPerSec)},
 	} {
 		if c.perSec > 0 {
-			*c.pace = pool.Pace(c.class, c.perSec, max(1, c.burst))
+			o.Paces[c.class] = pool.Pace(string(c.class), c.perSec, max(1, c.burst))
 		}
+	}
+	if l.CallsPerSec > 0 {
+		o.Calls = pool.Pace("calls", l.CallsPerSec, max(1, int(l.CallsPerSec)))
 	}
 	return observe.New(retry.New(limit.New(p, o), retry.Options{}), observe.Options{Logger: a.log})
 }

@@ -53,8 +53,8 @@ func (n Need) lack(limits Need) string {
 type account struct {
 	Boot    string           `json:"boot"` // of the clock
 	Owners  map[string]*part `json:"owners,omitempty"`
-	Paces   map[string]*pace `json:"paces,omitempty"` // by class of call
-	Cool    *Hold            `json:"cool,omitempty"`  // nobody calls before
+	Paces   map[string]*pace `json:"paces,omitempty"`  // by class of call
+	Pauses  map[string]Hold  `json:"pauses,omitempty"` // by class: nobody calls before
 	Learned *learned         `json:"learned,omitempty"`
 	Refused *Refusal         `json:"refused,omitempty"` // the latest
 }
@@ -201,10 +201,13 @@ func (a *account) exhausted(why string, now int64) {
 	a.Learned = &learned{Sandboxes: max(1, used-1), Until: now + int64(belief), For: belief, Why: why}
 }
 
-// cool lets nobody call before until.
-func (a *account) cool(until int64, why string) {
-	if a.Cool == nil || until > a.Cool.Until {
-		a.Cool = &Hold{Until: until, Why: why}
+// cool lets nobody call a class before until.
+func (a *account) cool(class string, until int64, why string) {
+	if a.Pauses == nil {
+		a.Pauses = map[string]Hold{}
+	}
+	if until > a.Pauses[class].Until {
+		a.Pauses[class] = Hold{Until: until, Why: why}
 	}
 }
 

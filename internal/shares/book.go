@@ -85,42 +85,48 @@ func (b *book) look() (*account, error) {
 
 // read returns the newer copy that is whole; of a file that has none, an empty account.
 func (b *book) read() (*account, uint64, error) {
-	var newest uint64
-	a := &account{}
-	for at := int64(0); at <= half; at += half {
-		text, number, err := b.copyAt(at)
-		if err != nil {
+	var copies [2]written
+	for i := range copies {
+		var err error
+		if copies[i], err = b.copyAt(int64(i) * half); err != nil {
 			return nil, 0, err
 		}
-		if text == nil || number <= newest {
-			continue
-		}
-		is := &account{}
-		if json.Unmarshal(text, is) == nil {
-			a, newest = is, number
+	}
+	if copies[0].number < copies[1].number {
+		copies[0], copies[1] = copies[1], copies[0]
+	}
+	for _, c := range copies {
+		a := &account{}
+		if c.text != nil && json.Unmarshal(c.text, a) == nil {
+			return a, c.number, nil
 		}
 	}
-	return a, newest, nil
+	return &account{}, 0, nil
 }
 
-// copyAt returns nothing of a copy that is not whole.
-func (b *book) copyAt(at int64) (text []byte, number uint64, err error) {
+// written is one copy of the account; one that is not whole has no text.
+type written struct {
+	text   []byte
+	number uint64
+}
+
+func (b *book) copyAt(at int64) (written, error) {
 	var head [bookHead]byte
 	if _, err := b.file.ReadAt(head[:], at); err != nil {
-		return nil, 0, ignoreEnd(err)
+		return written{}, ignoreEnd(err)
 	}
 	n := binary.LittleEndian.Uint32(head[8:])
 	if n == 0 || n > half-bookHead {
-		return nil, 0, nil
+		return written{}, nil
 	}
-	text = make([]byte, n)
+	text := make([]byte, n)
 	if _, err := b.file.ReadAt(text, at+bookHead); err != nil {
-		return nil, 0, ignoreEnd(err)
+		return written{}, ignoreEnd(err)
 	}
 	if crc32.ChecksumIEEE(text) != binary.LittleEndian.Uint32(head[12:]) {
-		return nil, 0, nil
+		return written{}, nil
 	}
-	return text, binary.LittleEndian.Uint64(head[:]), nil
+	return written{text, binary.LittleEndian.Uint64(head[:])}, nil
 }
 
 func ignoreEnd(err error) error {

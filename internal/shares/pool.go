@@ -24,7 +24,8 @@ type Pool struct {
 	o     *Owner
 	sweep func(ctx context.Context) error
 	book  *book
-	bell  string // file that changes whenever something is freed
+	boot  string   // id of the host's run
+	bell  *os.File // changes whenever something is freed
 	freed chan struct{}
 	nudge chan struct{}   // somebody was refused
 	ctx   context.Context //nolint:containedctx // of sweeps, ends with Close
@@ -54,11 +55,11 @@ func (o *Owner) Pool(provider string, sweep func(ctx context.Context) error) (*P
 		return nil, fmt.Errorf("shares of provider %s: %w", provider, err)
 	}
 	p := &Pool{
-		o: o, sweep: sweep, book: b, bell: path + ".freed", freed: make(chan struct{}, 1), nudge: make(chan struct{}, 1),
+		o: o, sweep: sweep, book: b, boot: boot(), freed: make(chan struct{}, 1), nudge: make(chan struct{}, 1),
 		swept: map[string]bool{}, urgent: map[chan struct{}]bool{},
 	}
 	p.ctx, p.end = context.WithCancel(context.Background())
-	if err := p.ring(); err != nil {
+	if p.bell, err = os.OpenFile(path+".freed", os.O_WRONLY|os.O_CREATE, 0o600); err != nil {
 		return nil, errors.Join(fmt.Errorf("shares of provider %s: %w", provider, err), b.close())
 	}
 	rung, lost, unlisten := p.listen()
@@ -91,7 +92,7 @@ func (p *Pool) Close() error {
 		delete(a.Owners, p.o.ID)
 		return true
 	})
-	return errors.Join(err, p.ring(), p.book.close())
+	return errors.Join(err, p.ring(), p.bell.Close(), p.book.close())
 }
 
 // now is the host's clock, which nobody sets and which goes on while the host sleeps.
@@ -103,7 +104,7 @@ func now() int64 {
 
 func (p *Pool) change(f func(a *account, now int64) bool) error {
 	err := p.book.change(func(a *account) bool {
-		a.of(boot())
+		a.of(p.boot)
 		return f(a, now())
 	})
 	if err != nil {
@@ -194,18 +195,25 @@ func (p *Pool) Exhausted(why string) error {
 	return p.change(func(a *account, now int64) bool { a.exhausted(why, now); return true })
 }
 
-// CoolDown lets nobody of this host call the provider for so long.
-func (p *Pool) CoolDown(d time.Duration, why string) error {
-	return p.change(func(a *account, now int64) bool { a.cool(now+int64(d), why); return true })
+// Pause is that of a class of calls, which all processes of the host share.
+func (p *Pool) Pause(class string) *Pause { return &Pause{p, class} }
+
+// Pause is a time in which nobody makes calls of a class.
+type Pause struct {
+	pool  *Pool
+	class string
+}
+
+// CoolDown makes it last for d from now, unless it is longer already.
+func (c *Pause) CoolDown(d time.Duration, why string) error {
+	return c.pool.change(func(a *account, now int64) bool { a.cool(c.class, now+int64(d), why); return true })
 }
 
 // Cool is how long nobody may call.
-func (p *Pool) Cool() (time.Duration, error) {
+func (c *Pause) Cool() (time.Duration, error) {
 	var left time.Duration
-	err := p.change(func(a *account, now int64) bool {
-		if a.Cool != nil {
-			left = max(0, time.Duration(a.Cool.Until-now))
-		}
+	err := c.pool.change(func(a *account, now int64) bool {
+		left = max(0, time.Duration(a.Pauses[c.class].Until-now))
 		return false
 	})
 	return left, err
@@ -284,7 +292,10 @@ func (p *Pool) take(id string) {
 }
 
 // ring tells all processes that something was freed.
-func (p *Pool) ring() error { return os.WriteFile(p.bell, []byte{0}, 0o600) }
+func (p *Pool) ring() error {
+	_, err := p.bell.WriteAt([]byte{0}, 0)
+	return err
+}
 
 // listen hears the bell. Where the host has no more of what that takes, nothing is
 // heard: whoever waits asks again and again.
@@ -293,7 +304,7 @@ func (p *Pool) listen() (rung <-chan fsnotify.Event, lost <-chan error, end func
 	if err != nil {
 		return nil, nil, func() {}
 	}
-	if err := w.Add(p.bell); err != nil {
+	if err := w.Add(p.bell.Name()); err != nil {
 		return nil, nil, func() { _ = w.Close() }
 	}
 	return w.Events, w.Errors, func() { _ = w.Close() }

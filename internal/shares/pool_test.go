@@ -273,9 +273,9 @@ func TestHalfWrittenBookIsTheOneBefore(t *testing.T) {
 
 func TestAccountOfAnEarlierBootIsEmpty(t *testing.T) {
 	t.Parallel()
-	a := &account{Boot: "before", Owners: map[string]*part{"x": {}}, Cool: &Hold{Until: 1 << 62}}
+	a := &account{Boot: "before", Owners: map[string]*part{"x": {}}, Pauses: map[string]Hold{"y": {Until: 1 << 62}}}
 	a.of("now")
-	if a.Boot != "now" || a.Owners != nil || a.Cool != nil {
+	if a.Boot != "now" || a.Owners != nil || a.Pauses != nil {
 		t.Errorf("%+v", a)
 	}
 }
@@ -284,11 +284,16 @@ func TestPoolsOfAHostPauseTogether(t *testing.T) {
 	t.Parallel()
 	state := t.TempDir()
 	one, two := open(t, register(t, state), Need{}, nil), open(t, register(t, state), Need{}, nil)
-	if err := one.CoolDown(time.Hour, "429"); err != nil {
-		t.Fatal(err)
+	for _, d := range []time.Duration{time.Hour, time.Minute} {
+		if err := one.Pause("creates").CoolDown(d, "429"); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if left, err := two.Cool(); err != nil || left < 59*time.Minute {
+	if left, err := two.Pause("creates").Cool(); err != nil || left < 59*time.Minute {
 		t.Errorf("%s %v", left, err)
+	}
+	if left, err := two.Pause("deletes").Cool(); err != nil || left != 0 {
+		t.Errorf("another class has a pause of %s too, %v", left, err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()

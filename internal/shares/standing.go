@@ -16,9 +16,8 @@ type Standing struct {
 	Use      Need            `json:"use"`
 	Owners   []OwnerStanding `json:"owners"`
 	Paces    []PaceStanding  `json:"paces"`
-	// Cool is how long nobody may call, and why.
-	Cool    time.Duration `json:"cool_ns,omitempty"`
-	CoolWhy string        `json:"cool_why,omitempty"`
+	// Pauses are the classes of calls that nobody may make.
+	Pauses []PauseStanding `json:"pauses,omitempty"`
 	// Capacity is what the provider showed to have room for, below what is configured;
 	// zero is not known to be less.
 	Capacity    int    `json:"capacity,omitempty"`
@@ -43,6 +42,13 @@ type PaceStanding struct {
 	Class     string  `json:"class"`
 	Turns     int64   `json:"turns"`      // since the host was started
 	PerSecond float64 `json:"per_second"` // over the latest minute
+}
+
+// PauseStanding is how long nobody makes calls of a class, and why.
+type PauseStanding struct {
+	Class string        `json:"class"`
+	Left  time.Duration `json:"left_ns"`
+	Why   string        `json:"why"`
 }
 
 // Standings returns how the providers stand whose shares processes of this host have
@@ -94,9 +100,12 @@ func (a *account) standing(provider string, now int64, alive func(string) bool) 
 		s.Paces = append(s.Paces, PaceStanding{class, p.Taken, p.perSecond(now)})
 	}
 	slices.SortFunc(s.Paces, func(x, y PaceStanding) int { return strings.Compare(x.Class, y.Class) })
-	if a.Cool != nil && a.Cool.Until > now {
-		s.Cool, s.CoolWhy = time.Duration(a.Cool.Until-now), a.Cool.Why
+	for class, h := range a.Pauses {
+		if h.Until > now {
+			s.Pauses = append(s.Pauses, PauseStanding{class, time.Duration(h.Until - now), h.Why})
+		}
 	}
+	slices.SortFunc(s.Pauses, func(x, y PauseStanding) int { return strings.Compare(x.Class, y.Class) })
 	if l := a.Learned; l != nil && l.Until > now {
 		s.Capacity, s.CapacityWhy = l.Sandboxes, l.Why
 	}

@@ -1,6 +1,6 @@
-// Package limit keeps the calls to a provider within what the provider allows:
-// calls and creates per time, and creates at once. When the provider says that
-// it was called too fast, every call waits until it is ready again.
+// Package limit keeps the calls to a provider within what the provider allows: calls
+// of each class and of all per time, and creates at once. When the provider says that
+// it was called too fast, calls of that class wait until it is ready again.
 //
 // Only calls to the provider itself count among all calls. What happens inside a
 // sandbox (Exec, Upload, Download, Expose) travels over the sandbox's own session; it
@@ -73,15 +73,25 @@ type Pause interface {
 	CoolDown(d time.Duration, why string) error
 }
 
+// Class is a kind of calls that a provider counts for itself.
+type Class string
+
+// Classes. Execs is what happens inside a sandbox; without a pace these calls do not
+// wait for a pause either.
+const (
+	Creates Class = "creates"
+	Deletes Class = "deletes"
+	Reads   Class = "reads" // lists and checks
+	Execs   Class = "execs"
+)
+
 // Options configure New. Nil fields are no limit.
 type Options struct {
-	Calls   Pace  // every call to the provider
-	Creates Pace  // creates
-	Deletes Pace  // removals
-	Reads   Pace  // lists and checks
-	Execs   Pace  // what happens inside a sandbox; nil does not wait for a pause either
-	AtOnce  Slots // creates under way
-	Pause   Pause // of all calls, after KindRateLimited; nil is this process's own
+	Calls  Pace           // every call but Execs
+	Paces  map[Class]Pace // of calls of a class
+	AtOnce Slots          // creates under way
+	// Pauses are those of a class after KindRateLimited; nil is this process's own.
+	Pauses func(Class) Pause
 
 	// Exhausted is told when a create found no room.
 	Exhausted func(why string)
@@ -93,7 +103,8 @@ type Options struct {
 // Provider is the decorated provider.
 type Provider struct {
 	providers.Provider
-	o Options
+	o      Options
+	pauses map[Class]Pause
 }
 
 // own is a pause of this process.
@@ -119,16 +130,11 @@ func (p *own) CoolDown(d time.Duration, _ string) error {
 
 // New decorates p.
 func New(p providers.Provider, o Options) *Provider {
-	for _, pace := range []*Pace{&o.Calls, &o.Creates, &o.Deletes, &o.Reads} {
-		if *pace == nil {
-			*pace = PerSecond(0, 0)
-		}
-	}
 	if o.AtOnce == nil {
 		o.AtOnce = AtMost(0)
 	}
-	if o.Pause == nil {
-		o.Pause = &own{}
+	if o.Pauses == nil {
+		o.Pauses = func(Class) Pause { return &own{} }
 	}
 	if o.Exhausted == nil {
 		o.Exhausted = func(string) {}
@@ -136,7 +142,11 @@ func New(p providers.Provider, o Options) *Provider {
 	if o.CoolDown <= 0 {
 		o.CoolDown = 10 * time.Second
 	}
-	return &Provider{Provider: p, o: o}
+	out := &Provider{Provider: p, o: o, pauses: map[Class]Pause{}}
+	for _, c := range []Class{Creates, Deletes, Reads, Execs} {
+		out.pauses[c] = o.Pauses(c)
+	}
+	return out
 }
 
 // Unwrap returns the decorated provider, for providers.As.
@@ -144,22 +154,22 @@ func (p *Provider) Unwrap() providers.Provider { return p.Provider }
 
 // Check implements providers.Provider.
 func (p *Provider) Check(ctx context.Context) error {
-	return p.call(ctx, "check", func() error { return p.Provider.Check(ctx) }, p.o.Reads, p.o.Calls)
+	return p.call(ctx, "check", Reads, func() error { return p.Provider.Check(ctx) })
 }
 
 // List implements providers.Provider.
 func (p *Provider) List(ctx context.Context, sel providers.Selector) ([]providers.Resource, error) {
 	var list []providers.Resource
-	err := p.call(ctx, "list", func() (err error) {
+	err := p.call(ctx, "list", Reads, func() (err error) {
 		list, err = p.Provider.List(ctx, sel)
 		return err
-	}, p.o.Reads, p.o.Calls)
+	})
 	return list, err
 }
 
 // Destroy implements providers.Provider.
 func (p *Provider) Destroy(ctx context.Context, id providers.ID) error {
-	return p.call(ctx, "destroy", func() error { return p.Provider.Destroy(ctx, id) }, p.o.Deletes, p.o.Calls)
+	return p.call(ctx, "destroy", Deletes, func() error { return p.Provider.Destroy(ctx, id) })
 }
 
 // Create implements providers.Provider. The slot is taken first: who waits for
@@ -171,10 +181,10 @@ func (p *Provider) Create(ctx context.Context, spec providers.Spec) (providers.S
 	}
 	defer release()
 	var sb providers.Sandbox
-	err = p.call(ctx, "create", func() (err error) {
+	err = p.call(ctx, "create", Creates, func() (err error) {
 		sb, err = p.Provider.Create(ctx, spec)
 		return err
-	}, p.o.Creates, p.o.Calls)
+	})
 	if err != nil {
 		if providers.Is(err, providers.KindExhausted) {
 			p.o.Exhausted(err.Error())
@@ -184,28 +194,35 @@ func (p *Provider) Create(ctx context.Context, spec providers.Spec) (providers.S
 	return &sandbox{sb, p}, nil
 }
 
-// call waits for its turn at each pace, and learns from the answer.
-func (p *Provider) call(ctx context.Context, op string, f func() error, paces ...Pace) error {
-	if err := p.turn(ctx, paces); err != nil {
+// call waits for its turn, of its class and of all, and learns from the answer.
+func (p *Provider) call(ctx context.Context, op string, class Class, f func() error) error {
+	if err := p.turn(ctx, class); err != nil {
 		return waitError(ctx, op, err)
 	}
 	err := f()
 	if providers.Is(err, providers.KindRateLimited) {
-		return errors.Join(err, p.coolDown(err))
+		return errors.Join(err, p.coolDown(class, err))
 	}
 	return err
 }
 
 // turn waits for a turn that falls into no pause. Who is held up by one takes another
 // turn after it: else all that waited would go at the moment it ends.
-func (p *Provider) turn(ctx context.Context, paces []Pace) error {
+func (p *Provider) turn(ctx context.Context, class Class) error {
+	paces := []Pace{p.o.Paces[class], p.o.Calls}
+	if class == Execs {
+		paces = paces[:1]
+	}
 	for {
 		for _, pace := range paces {
+			if pace == nil {
+				continue
+			}
 			if err := pace.Wait(ctx); err != nil {
 				return err
 			}
 		}
-		wait, err := p.o.Pause.Cool()
+		wait, err := p.pauses[class].Cool()
 		if err != nil || wait <= 0 {
 			return errors.Join(err, ctx.Err())
 		}
@@ -219,13 +236,13 @@ func (p *Provider) turn(ctx context.Context, paces []Pace) error {
 	}
 }
 
-func (p *Provider) coolDown(err error) error {
+func (p *Provider) coolDown(class Class, err error) error {
 	wait := p.o.CoolDown
 	var e *providers.Error
 	if errors.As(err, &e) && e.RetryAfter > 0 {
 		wait = e.RetryAfter
 	}
-	return p.o.Pause.CoolDown(wait, err.Error())
+	return p.pauses[class].CoolDown(wait, err.Error())
 }
 
 // waitError is ctx's error, or tells that the turn would come after its deadline.

@@ -15,7 +15,7 @@ type sandbox struct {
 }
 
 func (s *sandbox) Destroy(ctx context.Context) error {
-	return s.p.call(ctx, "destroy", func() error { return s.Sandbox.Destroy(ctx) }, s.p.o.Deletes, s.p.o.Calls)
+	return s.p.call(ctx, "destroy", Deletes, func() error { return s.Sandbox.Destroy(ctx) })
 }
 
 func (s *sandbox) Exec(ctx context.Context, cmd providers.Command) (st providers.ExitStatus, err error) {
@@ -49,8 +49,8 @@ func (s *sandbox) Expose(ctx context.Context, handle func(net.Conn)) (url string
 // inside waits for a turn where commands have a pace, and else for nothing: a pause
 // is no reason to stop what runs.
 func (s *sandbox) inside(ctx context.Context, op string, f func() error) error {
-	if s.p.o.Execs == nil {
+	if s.p.o.Paces[Execs] == nil {
 		return f()
 	}
-	return s.p.call(ctx, op, f, s.p.o.Execs)
+	return s.p.call(ctx, op, Execs, f)
 }
