@@ -94,6 +94,7 @@ bench-proxy: build ## Measure the auth proxy beside nginx; fails when a goal is 
 
 .PHONY: soak
 soak: build ## Run many trials through faults and kills and look for leaks (HARBOR_SOAK_SEED repeats one)
+	HARBOR_SOAK=1 go test -timeout 0 -count 1 ./internal/shares ./scheduler ./providers/fake/plane
 	HARBOR_SOAK=1 go test -timeout 0 -count 1 -run 'Soak|Kill' -v ./e2e
 	FUZZTIME=10m scripts/fuzz.sh authproxy
 

@@ -65,6 +65,8 @@ var benches = []bench{
 	{"sweep", benchSweep},
 	{"queue", benchQueue},
 	{"shared", benchShared},
+	{"daytona", benchDaytona},
+	{"clouds", benchClouds},
 	{"large-job", benchLargeJob},
 	{"view", benchView},
 	{"builds", benchBuilds},
