@@ -36,7 +36,7 @@ type Pool struct {
 	label  string
 	limits Need
 	urgent map[chan struct{}]bool // of those who wait in Await
-	swept  map[string]bool // dead processes that are, or were, swept after
+	swept  map[string]bool        // dead processes that are, or were, swept after
 }
 
 // poolsDir is below the state directory.
