@@ -124,7 +124,7 @@ func (in installation) run(ctx context.Context, parts []Part, certificates []byt
 	}
 	for _, p := range parts {
 		r := p.From.Inside()
-		if err := in.step(ctx, p.Name+" "+p.Version, begin+r.Script, r.Input, p.Dir); err != nil {
+		if err := in.step(ctx, p.Name+"@"+p.Version, begin+r.Script, r.Input, p.Dir); err != nil {
 			return err
 		}
 	}
@@ -143,7 +143,7 @@ func (in installation) step(ctx context.Context, what, script, input string, arg
 	if !status.OK() {
 		return trials.NewFailure(trials.PhaseAgentSetup, trials.CauseExit, "", fmt.Sprintf(
 			"agent %s could not be installed in the sandbox: %s ended with %s: %s; its output is in %s",
-			in.agent, what, status, explained(string(in.hide.Bytes(in.last.b))), in.log))
+			in.agent, what, status, explained(what, string(in.hide.Bytes(in.last.b))), in.log))
 	}
 	return nil
 }
@@ -165,15 +165,17 @@ var explanations = []struct {
 	{regexp.MustCompile(`Unable to locate package|has no installation candidate|no such package|No match for argument`), "the image's package manager does not have it"},
 }
 
-// explained is the end of an output, behind what it means where that is known.
-func explained(output string) string {
+// explained is the end of an output of a step, or what it means where that is known.
+func explained(what, output string) string {
+	if packages.Unpublished(output) {
+		return "the registry has no " + what + ": choose another --ak version"
+	}
 	for _, e := range explanations {
 		if e.text.MatchString(output) {
 			return e.mean
 		}
 	}
-	lines := strings.Split(strings.TrimSpace(output), "\n")
-	return lines[len(lines)-1]
+	return packages.LastWords(output)
 }
 
 // tail keeps the end of an output.

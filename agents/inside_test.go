@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -98,9 +99,12 @@ func TestInstallationsThatFailSayWhy(t *testing.T) {
 	for says, want := range map[string]string{
 		"ERROR: No matching distribution found for x": "does not trust the registry's certificate",
 		"npm error code SELF_SIGNED_CERT_IN_CHAIN":    "SSL_CERT_FILE",
-		"npm error code EAI_AGAIN":                    "PIP_INDEX_URL, a proxy in HTTPS_PROXY",
-		"one\nsomething else\n":                       "something else",
-		"sha512sum: WARNING: 1 computed checksum":     "than what is pinned",
+		"npm error code ETARGET\nnpm error notarget No matching version found for a@9.\nnpm error A complete log of this run can be found in: /tmp/x":   "the registry has no codex-" + runtime.GOARCH + "@0.171.0: choose another --ak version",
+		"ERROR: Could not find a version that satisfies the requirement a==9 (from versions: 0.1, 0.2)\nERROR: No matching distribution found for a==9": "the registry has no codex-" + runtime.GOARCH + "@0.171.0: choose another --ak version",
+		"npm error two\nnpm error A complete log of this run can be found in: /tmp/x\n":                                                                 "npm error two",
+		"npm error code EAI_AGAIN":                "PIP_INDEX_URL, a proxy in HTTPS_PROXY",
+		"one\nsomething else\n":                   "something else",
+		"sha512sum: WARNING: 1 computed checksum": "than what is pinned",
 	} {
 		a, log := insideAgent(t, "codex"), &memory{}
 		box := &recorder{fails: "npm pack", says: says}
@@ -112,6 +116,18 @@ func TestInstallationsThatFailSayWhy(t *testing.T) {
 		if log.String() != says {
 			t.Errorf("log %q", log)
 		}
+	}
+}
+
+func TestVersionThatWasNotInstalledIsNotRecorded(t *testing.T) {
+	t.Parallel()
+	a, w := insideAgent(t, "codex"), &Workplace{Sandbox: &recorder{fails: "npm pack", says: "E404"}, Task: &tasks.Task{}, Log: &memory{}}
+	if err := a.Setup(t.Context(), w); err == nil || a.Info().Version != "unknown" {
+		t.Errorf("%v, version %s", err, a.Info().Version)
+	}
+	w.Sandbox = &recorder{}
+	if err := a.Setup(t.Context(), w); err != nil || a.Info().Version != a.kw["version"] {
+		t.Errorf("%v, version %s", err, a.Info().Version)
 	}
 }
 

@@ -100,6 +100,7 @@ type installed struct {
 	model *trials.ModelInfo
 	kw    map[string]string
 
+	there  bool   // the programs are
 	report []byte // of its run
 	tools  []settings.Tool
 	skills []string // directories of this host
@@ -160,7 +161,11 @@ func (f facts) readFiles(kw map[string]string) error {
 
 // Info implements Agent.
 func (a *installed) Info() trials.AgentInfo {
-	return trials.AgentInfo{Name: a.facts.name, Version: cmp.Or(a.kw["version"], "unknown"), ModelInfo: a.model}
+	version := a.kw["version"]
+	if a.kw["install"] == inside && !a.there { // nobody knows whether there is such a version
+		version = unknownVersion
+	}
+	return trials.AgentInfo{Name: a.facts.name, Version: cmp.Or(version, unknownVersion), ModelInfo: a.model}
 }
 
 // Bundle implements Bundled.
@@ -178,6 +183,7 @@ func (a *installed) Setup(ctx context.Context, w *Workplace) error {
 			return err
 		}
 	}
+	a.there = true
 	if err := a.identify(ctx, w); err != nil {
 		return err
 	}

@@ -40,6 +40,13 @@ func LayerOf(c trials.AgentConfig) (*Layer, error) {
 	return kind.layer(kw["version"])
 }
 
+// InstallsInside reports whether an agent is installed in sandboxes, for which they need
+// a network.
+func InstallsInside(c trials.AgentConfig) bool {
+	l, err := LayerOf(c)
+	return err == nil && l != nil
+}
+
 func (f facts) layer(version string) (*Layer, error) {
 	if err := f.checkVersion(version); err != nil {
 		return nil, err

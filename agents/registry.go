@@ -175,9 +175,12 @@ func checkModel(name *string) error {
 	return nil
 }
 
+// unknownVersion is recorded of agents of which nothing ran.
+const unknownVersion = "unknown"
+
 // InfoOf is what a configuration says about its agent, before there is one.
 func InfoOf(c trials.AgentConfig) trials.AgentInfo {
-	return trials.AgentInfo{Name: c.AgentName(), Version: "unknown", ModelInfo: modelInfo(c)}
+	return trials.AgentInfo{Name: c.AgentName(), Version: unknownVersion, ModelInfo: modelInfo(c)}
 }
 
 // modelInfo splits "provider/model" at the first slash.

@@ -33,13 +33,20 @@ func runClient(ctx context.Context, spec, dir, program string, args ...string) e
 	return fmt.Errorf("%s: %s", filepath.Base(program), cmp.Or(reason(string(out), spec), err.Error()))
 }
 
+// unpublished is what clients say of a version, or a package, that the registry has not.
+var unpublished = regexp.MustCompile(`\b(ETARGET|E404)\b|from versions: [^n)]`)
+
+// Unpublished reports whether a client's output means that the registry does not have
+// what it was asked for.
+func Unpublished(out string) bool { return unpublished.MatchString(out) }
+
 // reasons say what clients mean, %s being what they were asked for. The first that
 // fits counts.
 var reasons = []struct {
 	text *regexp.Regexp
 	mean string
 }{
-	{regexp.MustCompile(`\b(ETARGET|E404)\b|from versions: [^n)]`), "the registry has no %s: choose another --ak version"},
+	{unpublished, "the registry has no %s: choose another --ak version"},
 	{
 		regexp.MustCompile(`SELF_SIGNED_CERT|UNABLE_TO_(GET_ISSUER|VERIFY_LEAF)|CERTIFICATE_VERIFY_FAILED`),
 		"the registry's certificate is not trusted when asked for %s: name the file of your CA in NODE_EXTRA_CA_CERTS (npm) or PIP_CERT (pip)",
@@ -65,6 +72,11 @@ func reason(out, spec string) string {
 			return fmt.Sprintf(r.mean, spec)
 		}
 	}
+	return LastWords(out)
+}
+
+// LastWords is the last line of a client's output that says something.
+func LastWords(out string) string {
 	last := ""
 	for line := range strings.Lines(out) {
 		if line = strings.TrimSpace(line); line != "" && !noise.MatchString(line) {

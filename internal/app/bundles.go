@@ -6,6 +6,7 @@ import (
 	"runtime"
 
 	"harborgate/agents"
+	"harborgate/tasks"
 	"harborgate/trials"
 )
 
@@ -40,10 +41,23 @@ func (a *App) SweepAgents(onlyFind bool) (left []string, err error) {
 	return a.packages.Sweep(onlyFind)
 }
 
+// installable says why a trial's agent could not be installed, which is wanted inside of
+// a sandbox without a network: that is the job's choice, no fault of the task.
+func (p PlannedTrial) installable() error {
+	c := p.Config.Agent
+	if p.Config.SourceTrial != nil || p.Task.Config.Environment.Network.Mode != tasks.NetworkNone || !agents.InstallsInside(c) {
+		return nil
+	}
+	return fmt.Errorf("agent %s cannot be installed in the sandbox of task %s, which allows no network: leave out --ak install=inside, this host's cache needs none", c.AgentName(), p.Task.Name)
+}
+
 // eachPart goes through the packages of the agents that trials of a plan want.
 func (a *App) eachPart(p *Plan, do func(agents.Part) error) error {
 	seen := map[string]bool{}
 	for _, t := range p.Trials {
+		if err := t.installable(); err != nil {
+			return err
+		}
 		c := t.Config.Agent
 		key := fmt.Sprint(c.AgentName(), c.Kwargs["version"], c.Kwargs["install"], c.Kwargs["binary"])
 		if t.Config.SourceTrial != nil || seen[key] {
