@@ -24,6 +24,7 @@ func TestImpossibleClaimsAreNone(t *testing.T) {
 		"opencode":       {opencode(), `{"type":"step_finish","timestamp":-1,"part":{"cost":%[2]s,"tokens":{"input":%[1]s,"output":%[1]s,"reasoning":%[1]s,"cache":{"read":%[1]s,"write":%[1]s}}}}`},
 		"gemini-cli":     {gemini(), `{"type":"result","status":"success","stats":{"total_tokens":-5,"input_tokens":%[1]s,"cached":%[1]s}}`},
 		"qwen-coder":     {qwen(), `{"type":"assistant","message":{"id":"a","content":[],"usage":{"input_tokens":%[1]s,"output_tokens":%[1]s}}}` + "\n" + `{"type":"result","usage":{"input_tokens":%[1]s,"cache_read_input_tokens":%[1]s,"output_tokens":%[1]s}}`},
+		"goose":          {goose(), `{"type":"complete","input_tokens":%[1]s,"output_tokens":%[1]s,"cache_read_input_tokens":%[1]s,"cost_usd":%[2]s}`},
 		"mini-swe-agent": {miniSWE(), `{"info":{"exit_status":"Submitted","model_stats":{"instance_cost":%[2]s}},"messages":[{"role":"assistant","extra":{"timestamp":1e300,"cost":%[2]s,"response":{"usage":{"prompt_tokens":%[1]s,"completion_tokens":%[1]s,"prompt_tokens_details":{"cached_tokens":%[1]s}}}}},{"role":"assistant","extra":{"response":{"usage":{"prompt_tokens":%[1]s}}}}]}`},
 		"aider":          {aider(), "Tokens: %[1]s sent, %[1]sk cache hit, %[1]s received. Cost: $%[2]s message, $%[2]s session."},
 	}

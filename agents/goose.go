@@ -90,10 +90,10 @@ type gooseEvent struct {
 		Content []gooseBlock `json:"content"`
 	} `json:"message"`
 	// Of the whole run, in its last line. Older programs say less.
-	Input  *int64   `json:"input_tokens"` // with what was read from and written to a cache
-	Cached *int64   `json:"cache_read_input_tokens"`
-	Output *int64   `json:"output_tokens"`
-	Cost   *float64 `json:"cost_usd"`
+	Input  *count  `json:"input_tokens"` // with what was read from and written to a cache
+	Cached count   `json:"cache_read_input_tokens"`
+	Output count   `json:"output_tokens"`
+	Cost   dollars `json:"cost_usd"`
 }
 
 // gooseBlock is a part of a message.
@@ -153,7 +153,9 @@ func (o *gooseOutcome) line(b []byte) {
 
 func (o *gooseOutcome) result() (trials.AgentResult, string) {
 	var r trials.AgentResult
-	r.InputTokens, r.CacheTokens, r.OutputTokens, r.CostUSD = o.last.Input, o.last.Cached, o.last.Output, o.last.Cost
+	if in := o.last.Input; in != nil {
+		r = used{in: *in, read: o.last.Cached, out: o.last.Output, cost: o.last.Cost}.result()
+	}
 	if o.last.Type == "" && o.failure == "" {
 		return r, "it ended without completing"
 	}
