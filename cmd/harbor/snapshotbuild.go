@@ -128,7 +128,10 @@ func showBuilt(e *env, one app.Prebuilt) {
 	fmt.Fprintln(e.out)
 	if one.Error != "" {
 		first, _, _ := strings.Cut(one.Error, "\n")
-		fmt.Fprintf(e.out, "         %s; its log is %s\n", oneLine(first), one.Log)
+		fmt.Fprintf(e.out, "         %s\n", oneLine(first))
+		if one.Log != "" {
+			fmt.Fprintf(e.out, "         its log is %s\n", oneLine(one.Log))
+		}
 	}
 }
 

@@ -139,6 +139,8 @@ func eachBuild(ctx context.Context, atOnce int, all []snapshots.Request, do func
 		_ = g.Wait() // they tell of their errors
 	}()
 	for p := range done {
-		tell(p)
+		if p.State != ImageFailed || ctx.Err() == nil { // what was cut short has not failed
+			tell(p)
+		}
 	}
 }
