@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net"
+	"net/netip"
 	"net/url"
 	"regexp"
 	"slices"
@@ -274,8 +274,12 @@ func (u Upstream) base() (*url.URL, error) {
 	if err != nil || b.Host == "" {
 		return nil, errors.New("it cannot be read; write e.g. https://api.example.com/v1")
 	}
-	if ip := net.ParseIP(b.Hostname()); ip != nil && ip.IsLoopback() && !u.Local {
-		return nil, errors.New("it is on this host; say so with local: true")
+	switch a, err := netip.ParseAddr(b.Hostname()); {
+	case err != nil: // a name: it is looked at when it is dialled
+	case !reachable(a, true):
+		return nil, errors.New("its address is none that an upstream may have: link-local, multicast, or where clouds keep their metadata")
+	case !reachable(a, u.Local):
+		return nil, errors.New("it is on this host or its network; say so with local: true")
 	}
 	path := strings.TrimSuffix(b.Path, "/")
 	switch {

@@ -33,6 +33,31 @@ func reachable(a netip.Addr, local bool) bool {
 	return local || !private
 }
 
+// whyDown says behind "cannot be reached" why, without an address, which is the host's
+// own affair; "" is not known.
+func whyDown(err error) string {
+	var dns *net.DNSError
+	var cert *tls.CertificateVerificationError
+	var network net.Error
+	switch {
+	case errors.Is(err, errAddress):
+		return ": " + errAddress.Error()
+	case errors.As(err, &dns) && dns.IsNotFound:
+		return ": there is no host of that name"
+	case errors.As(err, &dns):
+		return ": its name cannot be looked up"
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return ": the connection is refused"
+	case errors.Is(err, syscall.ENETUNREACH), errors.Is(err, syscall.EHOSTUNREACH):
+		return ": there is no way to its network"
+	case errors.As(err, &cert):
+		return ": its certificate is not one that this host trusts"
+	case errors.As(err, &network) && network.Timeout():
+		return ": it does not answer"
+	}
+	return ""
+}
+
 // newTransport returns the transport of one upstream: HTTP/1.1, no proxy from the
 // environment, no compression, and no connection to where none may go.
 func newTransport(local bool, roots *x509.CertPool) *http.Transport {

@@ -108,7 +108,7 @@ func (x *exchange) give(err error) error {
 	if unreadable(err) {
 		return &wire.Refusal{Reason: wire.BadAnswer, Message: "the answer of the upstream " + x.up.name + " is no HTTP that can be read", After: 5 * time.Second}
 	}
-	return &wire.Refusal{Reason: wire.Down, Message: "the upstream " + x.up.name + " cannot be reached", After: 5 * time.Second}
+	return &wire.Refusal{Reason: wire.Down, Message: "the upstream " + x.up.name + " cannot be reached" + whyDown(err), After: 5 * time.Second}
 }
 
 // unreadable reports whether an upstream was reached, and answered what is no HTTP, or
