@@ -18,7 +18,7 @@ import (
 // had comes back when it dies, however it dies. Safe for concurrent use.
 //
 // Leases are kept in a file of the state directory that is locked for each change,
-// some 30 µs. A daemon would have to be started and watched, and a database would
+// some 10 µs. A daemon would have to be started and watched, and a database would
 // not tell who died any better; kernel locks end with their process.
 type Pool struct {
 	o     *Owner
