@@ -368,11 +368,20 @@ func TestModelsThatCannotBeMeant(t *testing.T) {
 			t.Errorf("%s %s: %v, want %q", *c.agent, c.model, err, c.said)
 		}
 	}
+	m.lookup = variables(map[string]string{"EMPTY": ""})
+	one := &models{upstreams: []upstream{{name: "anthropic", dialect: "anthropic"}, {name: "openai", dialect: "openai"}}, lookup: m.lookup}
+	sonnet, other := "sonnet", "deepseek/r1"
+	if _, err := one.suits(trials.AgentConfig{Name: &claude, ModelName: &sonnet}); err == nil || !strings.Contains(err.Error(), "did you mean anthropic/sonnet?") {
+		t.Errorf("a model without a provider: %v", err)
+	}
+	if _, err := one.suits(trials.AgentConfig{Name: &claude, ModelName: &other, Env: trials.Env{"ANTHROPIC_API_KEY": "${EMPTY}"}}); err == nil || !strings.Contains(err.Error(), "ANTHROPIC_API_KEY of the agent (--ae) refers to EMPTY") {
+		t.Errorf("a variable that is not set: %v", err)
+	}
 	if up, _, _ := m.serving("openai/gpt"); up.name != "d" {
 		t.Errorf("the provider's name means %s", up.name)
 	}
 	m.set.Budget = 1
-	other := "mylab/llama"
+	other = "mylab/llama"
 	if _, err := m.suits(trials.AgentConfig{Name: &command, ModelName: &other}); err == nil || !strings.Contains(err.Error(), "budget") {
 		t.Errorf("a budget that holds nothing: %v", err)
 	}

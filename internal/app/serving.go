@@ -107,7 +107,7 @@ func (m *models) suits(a trials.AgentConfig) (note string, err error) {
 	}
 	ups, _ := m.candidates(model)
 	if len(ups) == 0 {
-		return m.unserved(kind, model)
+		return m.unserved(kind, a)
 	}
 	up, _, _ := m.serving(model)
 	if len(ups) > 1 && !up.ofShell() {
@@ -148,11 +148,40 @@ func inFormat(kind agents.Kind, a trials.AgentConfig, up upstream) error {
 	return err
 }
 
+// unset names a variable of the host that an agent's key or base URL refers to, and that
+// has no value; "" is none.
+func (m *models) unset(a trials.AgentConfig) string {
+	for _, p := range knownProviders() {
+		for _, name := range slices.Concat(p.keys, p.agentKeys, p.urls) {
+			if t, ok := tasks.ParseTemplate(a.Env[name]); ok && resolved(a.Env[name], m.lookup) == "" {
+				return fmt.Sprintf("%s of the agent (--ae) refers to %s, which is not set on this host, or empty: export it", name, t.Name)
+			}
+		}
+	}
+	return ""
+}
+
+// whose is the provider, or the upstream, that a model without one may be meant to be
+// of; "" where several could be.
+func (m *models) whose(kind agents.Kind) string {
+	var names []string
+	for _, u := range m.upstreams {
+		if len(kind.Dialects) > 0 && slices.Contains(kind.Dialects, u.dialect) {
+			names = append(names, u.name)
+		}
+	}
+	if len(names) != 1 {
+		return ""
+	}
+	return names[0]
+}
+
 // unserved is what to say of a model that no upstream serves.
-func (m *models) unserved(kind agents.Kind, model string) (note string, err error) {
+func (m *models) unserved(kind agents.Kind, a trials.AgentConfig) (note string, err error) {
 	if m.err != nil && len(kind.Dialects) > 0 {
 		return "", m.err
 	}
+	model := value(a.ModelName)
 	const next = "export the key of its provider (ANTHROPIC_API_KEY, OPENAI_API_KEY, …), or add an upstream to config.yaml (see docs/auth-proxy.md)"
 	provider, rest, split := strings.Cut(model, "/")
 	var names []string
@@ -160,7 +189,12 @@ func (m *models) unserved(kind agents.Kind, model string) (note string, err erro
 		names = append(names, u.name, u.dialect)
 	}
 	near := tasks.Closest(provider, names)
+	whose := m.whose(kind)
 	switch {
+	case m.unset(a) != "":
+		return "", fmt.Errorf("agent %s: no upstream serves %s: %s", kind.Name, model, m.unset(a))
+	case !split && whose != "":
+		return "", fmt.Errorf("no upstream serves %s, whose it is cannot be told: did you mean %s/%s?", model, whose, model)
 	case split && near != "":
 		return "", fmt.Errorf("no upstream serves %s: did you mean %s/%s?", model, near, rest)
 	case len(kind.Dialects) > 0:
