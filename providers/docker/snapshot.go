@@ -40,7 +40,10 @@ func (p *Provider) Snapshot(ctx context.Context, id providers.ID, name string, l
 	if err != nil {
 		return "", p.fail("snapshot", string(id), err)
 	}
-	made, err := p.engine.ContainerCommit(ctx, string(id), container.CommitOptions{Pause: true, Config: &container.Config{Labels: labels}})
+	// The answer is awaited even when ctx ends: without it nobody knows what to remove.
+	asked, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerLimit)
+	defer cancel()
+	made, err := p.engine.ContainerCommit(asked, string(id), container.CommitOptions{Pause: true, Config: &container.Config{Labels: labels}})
 	if err != nil {
 		return "", p.fail("snapshot", string(id), err)
 	}

@@ -21,17 +21,27 @@ type keeper struct {
 	loadErr error
 	load    string // body of the answer
 	removed []string
+	during  func() // of the commit
 }
 
 func (k *keeper) ContainerInspect(context.Context, string) (container.InspectResponse, error) {
 	return container.InspectResponse{ContainerJSONBase: &container.ContainerJSONBase{Image: "sha256:from"}}, nil
 }
 
-func (k *keeper) ContainerCommit(context.Context, string, container.CommitOptions) (container.CommitResponse, error) {
+func (k *keeper) ContainerCommit(ctx context.Context, _ string, _ container.CommitOptions) (container.CommitResponse, error) {
+	if k.during != nil {
+		k.during()
+	}
+	if ctx.Err() != nil {
+		return container.CommitResponse{}, ctx.Err()
+	}
 	return container.CommitResponse{ID: "sha256:commit"}, nil
 }
 
-func (k *keeper) ImageLoad(context.Context, io.Reader, ...client.ImageLoadOption) (image.LoadResponse, error) {
+func (k *keeper) ImageLoad(ctx context.Context, _ io.Reader, _ ...client.ImageLoadOption) (image.LoadResponse, error) {
+	if ctx.Err() != nil {
+		return image.LoadResponse{}, ctx.Err()
+	}
 	return image.LoadResponse{Body: io.NopCloser(strings.NewReader(k.load))}, k.loadErr
 }
 
@@ -78,6 +88,19 @@ func TestSnapshotWhereImagesAreContainerds(t *testing.T) {
 	_, ierr := p.InspectSnapshot(t.Context(), "name:tag")
 	if !providers.Is(err, providers.KindUnsupported) || !providers.Is(ierr, providers.KindUnsupported) || len(k.removed) > 0 {
 		t.Errorf("%v, %v, removed %v", err, ierr, k.removed)
+	}
+}
+
+// TestSnapshotThatIsCancelled leaves nothing: the commit that nobody needs is known.
+func TestSnapshotThatIsCancelled(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	k := &keeper{during: cancel}
+	k.present = map[string]image.InspectResponse{"sha256:from": {ID: "sha256:from"}, "sha256:commit": {ID: "sha256:commit", RootFS: image.RootFS{Layers: []string{"sha256:0"}}}}
+	p := stubbed(t, &k.stub)
+	p.engine = k
+	if _, err := p.Snapshot(ctx, "box", "name:tag", nil); !errors.Is(err, context.Canceled) || len(k.removed) != 1 || k.removed[0] != "sha256:commit" {
+		t.Errorf("%v, removed %v", err, k.removed)
 	}
 }
 
