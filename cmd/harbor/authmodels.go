@@ -82,8 +82,13 @@ func (f *modelsFlags) check(e *env) error {
 		return usageError{fmt.Errorf("--format %q: write one of %s", f.format, strings.Join(names, ", "))}
 	case f.format != "" && e.json:
 		return usageError{errors.New("--json lists models, --format prints settings: choose one")}
+	case f.write == "-":
+		return usageError{errors.New("--write wants a file: leave it out to have the settings on standard output")}
 	case !variableName.MatchString(f.key.Variable):
 		return usageError{errors.New("--token-variable: it is no name of a variable; it is not repeated here, because it may be a token")}
+	}
+	if err := f.query.Check(); err != nil {
+		return usageError{err}
 	}
 	token := f.key.Text
 	if token == "" {

@@ -89,6 +89,9 @@ func (a *App) ownModels(ctx context.Context, q OfferQuery) ([]Offer, error) {
 }
 
 func offers(ctx context.Context, p asker, q OfferQuery, allowed *authproxy.GrantSpec) ([]Offer, error) {
+	if err := q.Check(); err != nil {
+		return nil, err
+	}
 	status, err := p.Status(ctx)
 	if err != nil {
 		return nil, err
@@ -100,11 +103,7 @@ func offers(ctx context.Context, p asker, q OfferQuery, allowed *authproxy.Grant
 		if len(q.Upstreams) > 0 && !slices.Contains(q.Upstreams, u.Name) || allowed != nil && !slices.Contains(allowed.Upstreams, u.Name) {
 			continue
 		}
-		base, err := q.base(status.Listen, u.Name)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, Offer{Upstream: u.Name, Dialect: u.Dialect, BaseURL: base, Models: exact(u.Models)})
+		out = append(out, Offer{Upstream: u.Name, Dialect: u.Dialect, BaseURL: q.base(status.Listen, u.Name), Models: exact(u.Models)})
 	}
 	for _, name := range q.Upstreams {
 		if !slices.Contains(names, name) {
@@ -145,17 +144,26 @@ func (o *Offer) ask(ctx context.Context, p asker, allowed *authproxy.GrantSpec) 
 	o.Models = slices.DeleteFunc(append([]authproxy.Model{}, o.Models...), func(m authproxy.Model) bool { return allowed != nil && !allowed.Allows(m.ID) })
 }
 
+// Check finds what is wrong with a query by itself. It repeats no address, which may
+// have a password in it.
+func (q OfferQuery) Check() error {
+	if q.URL == "" {
+		return nil
+	}
+	u, err := url.Parse(q.URL)
+	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Scheme != "http" && u.Scheme != "https" {
+		return errors.New("--url is no address of a proxy: write one like http://build-host:8741, without a password; the token is what lets agents in")
+	}
+	return nil
+}
+
 // base is where clients find an upstream; "" when the proxy takes no TCP.
-func (q OfferQuery) base(listen []string, upstream string) (string, error) {
+func (q OfferQuery) base(listen []string, upstream string) string {
 	if q.URL != "" {
-		u, err := url.Parse(q.URL)
-		if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Scheme != "http" && u.Scheme != "https" {
-			return "", fmt.Errorf("--url %q is no address of a proxy: write one like http://build-host:8741", q.URL)
-		}
-		return strings.TrimSuffix(q.URL, "/") + "/" + upstream, nil
+		return strings.TrimSuffix(q.URL, "/") + "/" + upstream
 	}
 	if at := BaseURLs(listen, upstream); len(at) > 0 {
-		return at[0], nil
+		return at[0]
 	}
-	return "", nil
+	return ""
 }

@@ -26,6 +26,7 @@ type SettingsFormat struct {
 
 	dialects  []string // that the agent speaks
 	one       bool     // it has room for one upstream
+	lists     bool     // it says which models there are
 	qualified bool     // its models are named with their provider
 	text      func(all []settings.Provider, k settings.Key, model string) (string, error)
 	// beside is set where base URL and token are variables, and not in the file.
@@ -46,11 +47,11 @@ func SettingsFormats() []SettingsFormat {
 			text: func(_ []settings.Provider, _ settings.Key, model string) (string, error) {
 				return settings.Gemini(model)
 			}},
-		{Name: "models.json", Agent: "pi", Place: "~/.pi/agent/models.json", dialects: every,
+		{Name: "models.json", Agent: "pi", Place: "~/.pi/agent/models.json", dialects: every, lists: true,
 			text: func(all []settings.Provider, k settings.Key, _ string) (string, error) { return settings.Pi(all, k) }},
-		{Name: "models.yml", Agent: "omp", Place: "~/.omp/agent/models.yml", dialects: every,
+		{Name: "models.yml", Agent: "omp", Place: "~/.omp/agent/models.yml", dialects: every, lists: true,
 			text: func(all []settings.Provider, k settings.Key, _ string) (string, error) { return settings.Omp(all, k) }},
-		{Name: "opencode", Agent: "opencode", Place: "~/.config/opencode/opencode.json", dialects: every, qualified: true,
+		{Name: "opencode", Agent: "opencode", Place: "~/.config/opencode/opencode.json", dialects: every, qualified: true, lists: true,
 			text: func(all []settings.Provider, k settings.Key, model string) (string, error) {
 				return settings.OpenCode(all, k, model)
 			}},
@@ -78,9 +79,13 @@ type route struct {
 }
 
 // Settings are the text of a file, and the lines for a shell that it does not do
-// without, if there are any. Upstreams of which no model is known are left out.
+// without, if there are any. Upstreams of which no model is known are left out,
+// unless there are no others, and the file would not list models anyway.
 func (q SettingsQuery) Settings(offers []Offer) (text, beside string, err error) {
-	routes, model := q.routes(offers)
+	routes, model := q.routes(offers, false)
+	if len(routes) == 0 && !q.Format.lists {
+		routes, model = q.routes(offers, true)
+	}
 	if err := q.check(routes, model); err != nil {
 		return "", "", err
 	}
@@ -107,11 +112,13 @@ func (q SettingsQuery) Settings(offers []Offer) (text, beside string, err error)
 }
 
 // routes are those that the agent can use, that of the model that was asked for
-// first, with the upstream's name for it.
-func (q SettingsQuery) routes(offers []Offer) (all []route, model string) {
+// first, with the upstream's name for it. silent ones are upstreams that did not say
+// which models they have.
+func (q SettingsQuery) routes(offers []Offer, silent bool) (all []route, model string) {
 	for _, o := range offers {
 		id, chosen := o.chosen(q.Model)
-		if !slices.Contains(q.Format.dialects, o.Dialect) || len(o.Models) == 0 || q.Format.one && q.Model != "" && !chosen {
+		unknown := len(o.Models) == 0 && !(silent && o.Problem != "")
+		if !slices.Contains(q.Format.dialects, o.Dialect) || unknown || q.Format.one && q.Model != "" && !chosen {
 			continue
 		}
 		r := route{
@@ -135,7 +142,10 @@ func (o Offer) chosen(model string) (id string, ok bool) {
 	if model == "" {
 		return "", false
 	}
-	id, _ = strings.CutPrefix(model, o.Upstream+"/")
+	id, named := strings.CutPrefix(model, o.Upstream+"/")
+	if named && len(o.Models) == 0 { // it does not say which it has
+		return id, true
+	}
 	for _, m := range o.Models {
 		if m.ID == id || m.ID == model {
 			return m.ID, true
@@ -171,11 +181,8 @@ func (a *App) WriteSettings(path, text string) error {
 		return err
 	}
 	record := filepath.Join(a.authDir(), "settings", digest(path))
-	switch ours, err := isOurs(path, text, record); {
-	case err != nil:
+	if err := replaceable(path, text, record); err != nil {
 		return err
-	case !ours:
-		return fmt.Errorf("%s holds what harbor did not write, or somebody has changed it: move it away, or print the settings and merge them yourself", path)
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
@@ -189,27 +196,32 @@ func (a *App) WriteSettings(path, text string) error {
 	return atomicfile.Write(record, []byte(digest(text)), 0o600)
 }
 
-// isOurs reports whether a path is free, or holds what was written last, or what is
-// to be written.
-func isOurs(path, text, record string) (bool, error) {
+// replaceable says why a path must stay as it is, unless it is free, empty, or holds what
+// was written last or is to be written.
+func replaceable(path, text, record string) error {
 	fi, err := os.Lstat(path)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
-		return true, nil
+		return nil
 	case err != nil:
-		return false, err
+		return err
+	case fi.IsDir():
+		return fmt.Errorf("%s is a directory: name a file in it", path)
 	case !fi.Mode().IsRegular():
-		return false, nil
+		return fmt.Errorf("%s is a link, or no file, and is not written through: name the file itself", path)
 	}
 	there, err := os.ReadFile(path)
 	if err != nil {
-		return false, err
+		return err
 	}
 	was, err := os.ReadFile(record)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return false, err
+		return err
 	}
-	return string(there) == text || string(was) == digest(string(there)), nil
+	if len(there) == 0 || string(there) == text || string(was) == digest(string(there)) {
+		return nil
+	}
+	return fmt.Errorf("%s holds what harbor did not write, or somebody has changed it: move it away, or print the settings and merge them yourself", path)
 }
 
 func digest(text string) string {

@@ -97,6 +97,20 @@ func TestSettingsReplaceOnlyTheirOwn(t *testing.T) {
 	if err := a.WriteSettings(path, "mine"); err != nil { // nothing is lost
 		t.Error(err)
 	}
+	put(t, path, "")
+	if err := a.WriteSettings(path, "mine"); err != nil {
+		t.Errorf("an empty file: %v", err)
+	}
+	if err := a.WriteSettings(filepath.Dir(path), "x"); err == nil || !strings.Contains(err.Error(), "is a directory") {
+		t.Errorf("a directory: %v", err)
+	}
+	dangling := filepath.Join(t.TempDir(), "dangling")
+	if err := os.Symlink("/no/such/file", dangling); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.WriteSettings(dangling, "x"); err == nil || !strings.Contains(err.Error(), "is a link") {
+		t.Errorf("a dangling link: %v", err)
+	}
 	link := filepath.Join(t.TempDir(), "link")
 	if err := os.Symlink(path, link); err != nil {
 		t.Fatal(err)
@@ -106,6 +120,29 @@ func TestSettingsReplaceOnlyTheirOwn(t *testing.T) {
 	}
 	if got, err := os.ReadFile(path); string(got) != "mine" || err != nil {
 		t.Errorf("%s %v", got, err)
+	}
+}
+
+func TestSettingsWithoutListsNeedNoAnswer(t *testing.T) {
+	t.Parallel()
+	down := Offer{Upstream: "g", Dialect: "gemini", BaseURL: "http://h:1/g", Problem: "it cannot be reached"}
+	for _, model := range []string{"", "g/gemini-9"} {
+		_, beside, err := (SettingsQuery{formatNamed(t, "gemini"), settings.Key{Variable: "T"}, model}).Settings([]Offer{down})
+		if err != nil || !strings.Contains(beside, "http://h:1/g") {
+			t.Errorf("%q: %q %v", model, beside, err)
+		}
+	}
+	if _, _, err := (SettingsQuery{formatNamed(t, "models.json"), settings.Key{Variable: "T"}, ""}).Settings([]Offer{down}); err == nil {
+		t.Error("a list of no models was written")
+	}
+}
+
+func TestProxyAddressIsCheckedAndNotRepeated(t *testing.T) {
+	t.Parallel()
+	for text, ok := range map[string]bool{"": true, "http://h:1": true, "foo": false, "http://u:pass5c1e@b:1": false, "http://h?x=1": false, "ftp://h": false} {
+		if err := (OfferQuery{URL: text}).Check(); (err == nil) != ok || err != nil && strings.Contains(err.Error(), "pass5c1e") {
+			t.Errorf("%q: %v", text, err)
+		}
 	}
 }
 
