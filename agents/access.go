@@ -1,6 +1,9 @@
 package agents
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // Access is a phase's way to models: the auth proxy as the sandbox sees it, and a
 // token that is worth something only there, and only as long as the phase lasts.
@@ -9,6 +12,9 @@ type Access struct {
 	Token     string
 	Model     string     // of the agent, as the first upstream names it; "" is none
 	Upstreams []Upstream // the one of the agent's model first
+	// Exempt is what the sandbox's own NO_PROXY says: hosts that are reached without
+	// the proxies that its variables name.
+	Exempt string
 }
 
 // Upstream is one model API behind the proxy.
@@ -43,9 +49,14 @@ func dialects() map[string]dialect {
 func (a Access) Base(u Upstream) string { return a.URL + "/" + u.Name + dialects()[u.Dialect].version }
 
 // Env is the access as environment variables. Of two upstreams with one dialect
-// the first has the dialect's variables.
+// the first has the dialect's variables. Proxies that the sandbox's variables name stay
+// in force for everything but its own loopback, where the auth proxy is: nobody else is
+// to see the token.
 func (a Access) Env() map[string]string {
 	out := map[string]string{}
+	for _, name := range exemptions() {
+		out[name] = a.direct()
+	}
 	for _, u := range slices.Backward(a.Upstreams) {
 		d := dialects()[u.Dialect]
 		for _, name := range d.bases {
@@ -56,4 +67,26 @@ func (a Access) Env() map[string]string {
 		}
 	}
 	return out
+}
+
+// exemptions are the variables that name hosts which are reached without a proxy.
+// Programs read the one or the other.
+func exemptions() []string { return []string{"NO_PROXY", "no_proxy"} }
+
+// AskExempt is a shell's script that prints what a sandbox's variables exempt.
+const AskExempt = `printf '%s,%s' "${NO_PROXY-}" "${no_proxy-}"`
+
+// direct exempts the loopback, and what is exempt as it is. An asterisk counts for
+// many programs only where it is alone.
+func (a Access) direct() string {
+	hosts := []string{"localhost", "127.0.0.1", "::1"}
+	for _, host := range strings.FieldsFunc(a.Exempt, func(r rune) bool { return r == ',' || r == ' ' }) {
+		if host == "*" {
+			return host
+		}
+		if !slices.Contains(hosts, host) {
+			hosts = append(hosts, host)
+		}
+	}
+	return strings.Join(hosts, ",")
 }

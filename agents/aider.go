@@ -20,8 +20,9 @@ var aiderLock string
 func aider() facts {
 	program := wheels{"aider", "aider-chat", "0.86.2", packages.Interpreter{From: 10, Below: 13}, aiderLock}
 	return facts{
-		name: program.name, doc: "aider, unmodified, from this host's cache, with this host's Python", version: program.pinned, bundle: program.bundle,
+		name: program.name, doc: "aider, unmodified, from this host's cache, with this host's Python", version: program.pinned, release: fullRelease, bundle: program.bundle,
 		dialects: []string{"anthropic", "openai", "gemini"}, log: "aider.txt",
+		probe: providers.Command{Args: []string{runtimeDir + "/" + packages.PythonProgram, "-c", "pass"}}, quirks: pythonVariables(),
 		options: []Option{
 			{Name: "reasoning_effort", Doc: "how hard the model thinks"},
 			{Name: "thinking_tokens", Doc: "tokens of thinking at most", Type: integer},

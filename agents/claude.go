@@ -2,6 +2,7 @@ package agents
 
 import (
 	"encoding/json"
+	"regexp"
 
 	"harborgate/agents/packages"
 	"harborgate/agents/settings"
@@ -20,6 +21,11 @@ func claudeCode() facts {
 	return facts{
 		name: programs.name, doc: "Anthropic's Claude Code, unmodified, from this host's cache", version: programs.pinned, bundle: programs.bundle,
 		dialects: []string{"anthropic"}, log: "claude-code.txt",
+		asks: func(model string) string { return claudeWindow.ReplaceAllString(model, "") }, probe: providers.Command{Args: []string{bundleDir + "/claude", "--version"}}, glibc: true, quirks: bunVariables(),
+		ways: []string{
+			"CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX", "CLAUDE_CODE_USE_FOUNDRY", "CLAUDE_CODE_USE_MANTLE", "CLAUDE_CODE_USE_GATEWAY",
+			"CLAUDE_CODE_USE_ANTHROPIC_AWS", "CLAUDE_CODE_USE_ANTHROPIC_GOOGLE_CLOUD", "ANTHROPIC_UNIX_SOCKET", "CLAUDE_CODE_API_BASE_URL", "CLAUDE_CODE_OAUTH_TOKEN",
+		},
 		options: []Option{
 			{Name: "max_turns", Doc: "turns at most", Type: integer, Least: 1},
 			{Name: "reasoning_effort", Doc: "how hard the model thinks", Values: []string{"", "low", "medium", "high"}},
@@ -32,6 +38,10 @@ func claudeCode() facts {
 		outcome: func() outcome { return &claudeOutcome{} }, steps: claudeSteps,
 	}
 }
+
+// claudeWindow is the end of a model's name that asks Claude Code for a larger context.
+// The provider is told so otherwise, and gets the name without it.
+var claudeWindow = regexp.MustCompile(`(?i)\[[12]m\]$`)
 
 // claudeFlags are options that are passed on, with their flags.
 var claudeFlags = []struct{ option, flag string }{

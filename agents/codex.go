@@ -22,6 +22,7 @@ func codex() facts {
 	return facts{
 		name: programs.name, doc: "OpenAI's Codex CLI, unmodified, from this host's cache", version: programs.pinned, bundle: programs.bundle,
 		dialects: []string{"openai"}, searches: true, log: "codex.txt",
+		probe: providers.Command{Args: []string{bundleDir + "/bin/codex", "--version"}},
 		options: []Option{
 			{Name: "reasoning_effort", Doc: "how hard the model thinks", Default: "high"},
 			{Name: "reasoning_summary", Doc: "summary of the thinking", Values: []string{"", "auto", "concise", "detailed", "none"}},

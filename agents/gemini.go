@@ -20,6 +20,11 @@ func gemini() facts {
 	return facts{
 		name: programs.name, doc: "Google's Gemini CLI, unmodified, from this host's cache", version: programs.pinned, bundle: programs.bundle,
 		dialects: []string{"gemini"}, log: "gemini-cli.txt",
+		probe: providers.Command{Args: []string{runtimeDir + "/node", "--version"}}, glibc: true, quirks: append(nodeVariables(), "GEMINI_SANDBOX", "GEMINI_CLI_SYSTEM_SETTINGS_PATH"),
+		ways: []string{
+			"GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_GENAI_USE_GCA", "GEMINI_CLI_USE_COMPUTE_ADC", "GEMINI_DEFAULT_AUTH_TYPE", "CODE_ASSIST_ENDPOINT",
+			"GOOGLE_GENAI_API_VERSION", "GEMINI_API_KEY_AUTH_MECHANISM",
+		},
 		tools: true, skills: func(home, _ string) string { return home + "/.gemini/skills" },
 		files: func(j job) (map[string]string, error) {
 			text, err := settings.Gemini(j.Model, j.Tools...)

@@ -29,6 +29,7 @@ func goose() facts {
 			return parts, err
 		},
 		dialects: allDialects(), log: "goose.txt",
+		probe: providers.Command{Args: []string{bundleDir + "/goose", "--version"}}, glibc: true,
 		options: []Option{
 			{Name: "reasoning_effort", Doc: "how hard the model thinks", Values: []string{"", "low", "medium", "high", "max"}},
 			{Name: "max_turns", Doc: "turns at most", Type: integer, Least: 1},

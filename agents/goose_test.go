@@ -155,6 +155,7 @@ func TestGooseOfTheUsers(t *testing.T) {
 		t.Errorf("before the sandbox: %s", got)
 	}
 	d := newDesk(t, nil)
+	d.program(t, bundleDir+"/goose", "true")
 	if err := a.Setup(t.Context(), &d.Workplace); err == nil {
 		t.Error("there is no digest in the sandbox")
 	}

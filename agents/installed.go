@@ -42,13 +42,27 @@ type Bundled interface {
 // of somebody else.
 type facts struct {
 	name, doc string
-	version   string   // pinned
-	dialects  []string // that it speaks
-	searches  bool     // it offers the provider's search to models
-	bundle    func(arch, version string) ([]Part, error)
+	version   string // pinned
+	// release is a version in full, where its registry takes others for the same; nil is
+	// as it is.
+	release  func(version string) string
+	dialects []string // that it speaks
+	searches bool     // it offers the provider's search to models
+	bundle   func(arch, version string) ([]Part, error)
 	// program is the name of its program in the bundle, where users may bring theirs in
 	// place of the package; "" is where they may not.
 	program string
+	// probe starts its program to no end, and quickly.
+	probe providers.Command
+	glibc bool // its program wants that of the image
+	home  bool // it wants its user's home directory
+	// quirks are variables that change how its runtime starts, ways those that lead it
+	// to other models than the auth proxy's. Only users may set the former, and nobody
+	// the latter.
+	quirks, ways []string
+	// asks and misread are about names of models, as in Kind.
+	asks    func(model string) string
+	misread *regexp.Regexp
 	log     string // file of its output
 	dir     string // below its logs, made before it starts; "" is none
 	options []Option
@@ -114,11 +128,12 @@ func (f facts) kind() Kind {
 	}
 	return Kind{
 		Name: f.name, Doc: f.doc, Options: options, Thinks: true, Dialects: f.dialects,
-		Tools: f.tools, Skills: f.skills != nil, Searches: f.searches, layer: f.layer,
+		Tools: f.tools, Skills: f.skills != nil, Searches: f.searches, ways: f.ways, asks: f.asks, misread: f.misread, layer: f.layer,
 		make: func(in Input, kw map[string]string) (Agent, error) {
 			if modelInfo(in.Config) == nil {
 				return nil, fmt.Errorf("agent %s needs a model: add -m %s/…", f.name, f.dialects[0])
 			}
+			kw["version"] = f.number(kw["version"])
 			f, err := f.brought(in.Config.Kwargs, kw)
 			if err != nil {
 				return nil, err
@@ -136,6 +151,16 @@ func (f facts) kind() Kind {
 // directories' names, and of what registries' clients are asked for: what they would
 // take for a path, an address or an option is none.
 var versions = regexp.MustCompile(`^[0-9][0-9A-Za-z.+-]{0,63}$`)
+
+// number is the version that was asked for: none is the pinned one, and what names the
+// same release is the same.
+func (f facts) number(version string) string {
+	version = cmp.Or(version, f.version)
+	if f.release != nil {
+		version = f.release(version)
+	}
+	return version
+}
 
 func (f facts) checkVersion(v string) error {
 	if versions.MatchString(v) {
@@ -176,7 +201,7 @@ func (a *installed) Bundle(arch string) ([]Part, error) {
 	return a.facts.bundle(arch, a.kw["version"])
 }
 
-// Setup implements Agent: all but a directory and skills is there.
+// Setup implements Agent: all but directories and skills is there.
 func (a *installed) Setup(ctx context.Context, w *Workplace) error {
 	if a.kw["install"] == inside && !w.Installed {
 		if err := a.install(ctx, w); err != nil {
@@ -184,17 +209,12 @@ func (a *installed) Setup(ctx context.Context, w *Workplace) error {
 		}
 	}
 	a.there = true
-	if err := a.identify(ctx, w); err != nil {
-		return err
+	for _, step := range []func(context.Context, *Workplace) error{a.starts, a.identify, a.settled, a.bringSkills} {
+		if err := step(ctx, w); err != nil {
+			return err
+		}
 	}
-	if err := a.bringSkills(ctx, w); err != nil || a.facts.dir == "" {
-		return err
-	}
-	status, err := w.Sandbox.Exec(ctx, providers.Command{Args: []string{"mkdir", "-p", w.LogsDir + "/" + a.facts.dir}, User: w.User})
-	if err == nil && !status.OK() {
-		err = fmt.Errorf("make the directory of agent %s: mkdir ended with %s", a.facts.name, status)
-	}
-	return err
+	return nil
 }
 
 // Run implements Agent.
@@ -211,7 +231,7 @@ func (a *installed) Run(ctx context.Context, w *Workplace) (*trials.AgentResult,
 	if err := a.settle(ctx, w, j); err != nil {
 		return nil, err
 	}
-	got, err := a.work(ctx, w, a.facts.command(j))
+	got, err := a.work(ctx, w, a.facts.shielded(a.facts.command(j)))
 	if a.facts.steps != nil {
 		if err := a.record(w, got); err != nil {
 			w.Note("no_trajectory", err.Error())
@@ -238,11 +258,11 @@ func (a *installed) settle(ctx context.Context, w *Workplace, j job) error {
 		status, err := w.Sandbox.Exec(ctx, providers.Command{
 			Args: []string{"sh", "-c", script, "sh", path}, User: w.User, Stdin: strings.NewReader(files[name]),
 		})
-		if err == nil && !status.OK() {
-			err = fmt.Errorf("writing %s ended with %s: can the agent's user write below /tmp?", path, status)
-		}
 		if err != nil {
 			return fmt.Errorf("settings of agent %s: %w", a.facts.name, err)
+		}
+		if !status.OK() {
+			return a.unready("cannot write its settings: %s ended with %s: is the sandbox's disk full?", path, status)
 		}
 	}
 	return nil

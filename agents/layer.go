@@ -48,6 +48,7 @@ func InstallsInside(c trials.AgentConfig) bool {
 }
 
 func (f facts) layer(version string) (*Layer, error) {
+	version = f.number(version)
 	if err := f.checkVersion(version); err != nil {
 		return nil, err
 	}

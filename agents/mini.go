@@ -21,8 +21,9 @@ var miniLock string
 func miniSWE() facts {
 	program := wheels{"mini-swe-agent", "mini-swe-agent", "2.4.6", packages.Interpreter{From: 10, Below: 15}, miniLock}
 	return facts{
-		name: program.name, doc: "mini-swe-agent, unmodified, from this host's cache, with this host's Python", version: program.pinned, bundle: program.bundle,
+		name: program.name, doc: "mini-swe-agent, unmodified, from this host's cache, with this host's Python", version: program.pinned, release: fullRelease, bundle: program.bundle,
 		dialects: []string{"anthropic", "openai", "gemini", "openrouter"}, log: "mini-swe-agent.txt", report: miniReport,
+		probe: providers.Command{Args: []string{runtimeDir + "/" + packages.PythonProgram, "-c", "pass"}}, quirks: pythonVariables(),
 		options: []Option{
 			{Name: "cost_limit", Doc: "dollars that it may spend by its own count, 0 is any", Type: number, Default: "0"},
 			{Name: "reasoning_effort", Doc: "how hard the model thinks"},

@@ -19,6 +19,7 @@ func omp() facts {
 		name: name, doc: "oh-my-pi, unmodified, from this host's cache", version: pinned,
 		bundle:   func(arch, version string) ([]Part, error) { return ompBundle(name, pinned, arch, version) },
 		dialects: allDialects(), log: "omp.txt",
+		probe: providers.Command{Args: []string{runtimeDir + "/bun", "--version"}}, glibc: true, quirks: bunVariables(), misread: piLevels,
 		options: []Option{
 			{Name: "reasoning_effort", Doc: "how hard the model thinks", Values: []string{"", "off", "minimal", "low", "medium", "high", "xhigh", "max", "auto"}},
 		},

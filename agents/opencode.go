@@ -19,6 +19,9 @@ func opencode() facts {
 	return facts{
 		name: programs.name, doc: "opencode, unmodified, from this host's cache", version: programs.pinned, bundle: programs.bundle,
 		dialects: allDialects(), log: "opencode.txt",
+		// As the runtime that it was built with, it tells its version without loading itself.
+		probe: providers.Command{Args: []string{bundleDir + "/opencode", "--version"}, Env: map[string]string{"BUN_BE_BUN": "1"}},
+		glibc: true, quirks: append(bunVariables(), "OPENCODE_CONFIG", "OPENCODE_CONFIG_CONTENT", "OPENCODE_CONFIG_DIR", "OPENCODE_PERMISSION"),
 		options: []Option{
 			{Name: "reasoning_effort", Alias: "variant", Doc: "how hard the model thinks: one of the model's variants"},
 			{Name: "opencode_config", Doc: "settings over those that it gets here, as opencode.json has them", Type: object},

@@ -1,6 +1,8 @@
 package agents
 
 import (
+	"regexp"
+
 	"harborgate/agents/packages"
 	"harborgate/agents/settings"
 	"harborgate/providers"
@@ -20,6 +22,7 @@ func pi() facts {
 	return facts{
 		name: programs.name, doc: "pi, unmodified, from this host's cache", version: programs.pinned, bundle: programs.bundle,
 		dialects: allDialects(), log: "pi.txt",
+		probe: providers.Command{Args: []string{runtimeDir + "/node", "--version"}}, glibc: true, quirks: append(nodeVariables(), "PI_PACKAGE_DIR"), misread: piLevels,
 		options: []Option{
 			{Name: "reasoning_effort", Alias: "thinking", Doc: "how hard the model thinks", Values: []string{"", "off", "minimal", "low", "medium", "high", "xhigh", "max"}},
 		},
@@ -29,6 +32,9 @@ func pi() facts {
 		outcome: func() outcome { return &piOutcome{} }, steps: piSteps,
 	}
 }
+
+// piLevels are what pi takes the end of a model's name for: how hard it is to think.
+var piLevels = regexp.MustCompile(`:(off|minimal|low|medium|high|xhigh|max|auto)$`)
 
 // piFiles has the provider that pi knows at another place, with all its models.
 func piFiles(j job) (map[string]string, error) {

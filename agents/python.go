@@ -2,6 +2,7 @@ package agents
 
 import (
 	"fmt"
+	"strings"
 
 	"harborgate/agents/packages"
 )
@@ -24,6 +25,15 @@ func (w wheels) bundle(arch, version string) ([]Part, error) {
 		{bundleDir, packages.Package{Name: w.name + "-" + arch, Version: version, From: from}},
 		{runtimeDir, packages.Package{Name: "python-" + arch, Version: "host", From: w.python}},
 	}, nil
+}
+
+// fullRelease is a version as PyPI's projects number theirs: 2.4 is 2.4.0 to pip.
+func fullRelease(version string) string {
+	plain := strings.Trim(version, "0123456789.") == ""
+	for plain && strings.Count(version, ".") < 2 {
+		version += ".0"
+	}
+	return version
 }
 
 // launcher runs a module of the bundle as a program. Python may have chosen a locale

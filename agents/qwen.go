@@ -21,6 +21,8 @@ func qwen() facts {
 	return facts{
 		name: programs.name, doc: "Qwen Code, unmodified, from this host's cache", version: programs.pinned, bundle: programs.bundle,
 		dialects: []string{"openai", "openrouter"}, log: "qwen-code.txt",
+		probe: providers.Command{Args: []string{runtimeDir + "/node", "--version"}}, glibc: true, home: true, ways: []string{"QWEN_DEFAULT_AUTH_TYPE", "QWEN_CODE_MODEL"},
+		quirks:  append(nodeVariables(), "QWEN_SANDBOX", "GEMINI_SANDBOX", "QWEN_CODE_SYSTEM_SETTINGS_PATH", "QWEN_CODE_SYSTEM_DEFAULTS_PATH"),
 		options: []Option{{Name: "max_turns", Doc: "turns at most", Type: integer, Least: 1}},
 		tools:   true, skills: func(home, _ string) string { return home + "/skills" },
 		files: func(j job) (map[string]string, error) {

@@ -3,6 +3,7 @@ package agents
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -29,9 +30,23 @@ type Kind struct {
 	// Searches is set for agents that offer the provider's own search to every model.
 	Searches bool `json:"-"`
 
+	// asks is what it asks for when it is told to use a model; nil is the same.
+	asks func(model string) string
+	// misread is what it would take the end of a model's name for; nil is nothing.
+	misread *regexp.Regexp
+	// ways are variables that would lead the agent to other models.
+	ways []string
 	make func(in Input, kw map[string]string) (Agent, error)
 	// layer is its installation in a version; nil has none.
 	layer func(version string) (*Layer, error)
+}
+
+// Asks is the name that the agent asks its upstream for when it is told to use a model.
+func (k Kind) Asks(model string) string {
+	if k.asks == nil {
+		return model
+	}
+	return k.asks(model)
 }
 
 // Input is what an agent is made from.
@@ -112,7 +127,7 @@ func New(in Input) (Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := errors.Join(kind.refuse(in.Config), checkModel(in.Config.ModelName)); err != nil {
+	if err := errors.Join(kind.refuse(in.Config), kind.checkModel(in.Config.ModelName)); err != nil {
 		return nil, err
 	}
 	kw, err := kind.kwargs(in.Config.Kwargs)
@@ -142,6 +157,11 @@ func (k Kind) refuse(c trials.AgentConfig) error {
 			return fmt.Errorf("agent %s does not use %s: leave it out%s", k.Name, s.name, orAgents(s.can))
 		}
 	}
+	for _, name := range k.ways {
+		if c.Env[name] != "" {
+			return fmt.Errorf("agent %s: variable %s (--ae) would lead it past the auth proxy, its only way to models: leave it out", k.Name, name)
+		}
+	}
 	return nil
 }
 
@@ -161,13 +181,20 @@ func orAgents(can func(Kind) bool) string {
 
 // checkModel refuses what is no name of a model; nil and "" are none. Names may hold commas:
 // only two that both have a provider are two models.
-func checkModel(name *string) error {
+func (k Kind) checkModel(name *string) error {
 	if name == nil || *name == "" {
 		return nil
 	}
 	provider, rest, split := strings.Cut(*name, "/")
 	if provider == "" || split && rest == "" {
 		return fmt.Errorf("model %q: it lacks a part: write provider/name, as anthropic/claude-sonnet-4-5 (-m)", *name)
+	}
+	if strings.Contains(*name, "*") {
+		return fmt.Errorf("model %q: a pattern is no model: write the name of one (-m)", *name)
+	}
+	if k.misread != nil && k.misread.MatchString(*name) {
+		level := k.misread.FindString(*name)
+		return fmt.Errorf("model %q: agent %s takes %s at its end for how hard it is to think, and asks for another model: leave it out, and add --ak reasoning_effort=%s", *name, k.Name, level, level[1:])
 	}
 	if first, second, two := strings.Cut(*name, ","); two && strings.Contains(first, "/") && strings.Contains(second, "/") {
 		return fmt.Errorf("model %q: these are two: give -m for each, -m %s -m %s", *name, strings.TrimSpace(first), strings.TrimSpace(second))

@@ -33,6 +33,7 @@ func thinking(name string, change func(*trials.AgentConfig)) trials.AgentConfig 
 func TestSkillsOfTaskAndJobGetToTheAgent(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, nil)
+	d.program(t, bundleDir+"/claude", "true")
 	d.Task.Config.Environment.SkillsDir = "/task-skills"
 	status, err := d.Sandbox.Exec(t.Context(), providers.Command{Args: []string{"sh", "-c", "mkdir -p /task-skills/a /task-skills/b && echo task > /task-skills/a/SKILL.md && echo task > /task-skills/b/SKILL.md"}})
 	if err != nil || !status.OK() {
@@ -57,6 +58,7 @@ func TestSkillsOfTaskAndJobGetToTheAgent(t *testing.T) {
 func TestSkillsThatAreNotThere(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, nil)
+	d.program(t, bundleDir+"/bin/codex", "true")
 	d.Task.Config.Environment.SkillsDir = "/nowhere"
 	a, err := New(Input{Config: thinking("codex", func(*trials.AgentConfig) {})})
 	if err != nil {

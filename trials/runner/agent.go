@@ -116,7 +116,7 @@ func (x *run) runAgent(ctx context.Context) *trials.Failure {
 	x.res.AgentResult = &trials.AgentResult{}
 	f := x.phase(ctx, trials.PhaseAgentExecution, &x.res.AgentExecution, x.limits.Agent, func(ctx context.Context) error {
 		x.place.Deadline, _ = ctx.Deadline()
-		return x.withModels(ctx, trials.PhaseAgentExecution, x.sandbox, func(a *agents.Access) error {
+		return x.withModels(ctx, trials.PhaseAgentExecution, x.sandbox, x.place.Env, func(a *agents.Access) error {
 			x.place.Access = a
 			if a != nil {
 				x.place.Env = mergeEnv(x.place.Env, a.Env())
@@ -132,7 +132,7 @@ func (x *run) runAgent(ctx context.Context) *trials.Failure {
 		exit.TimedOut = f != nil && f.Cause == trials.CauseTimeout
 		x.res.Harborgate.AgentExit = exit
 	}
-	return x.orModels(f)
+	return x.orModels(x.unasked(f))
 }
 
 // collectAgentLogs brings /logs/agent to the trial's directory.

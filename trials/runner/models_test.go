@@ -5,11 +5,14 @@ import (
 	"errors"
 	"io"
 	"net"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"harborgate/agents"
+	"harborgate/agents/packages"
 	"harborgate/trials"
 )
 
@@ -20,6 +23,7 @@ type granting struct {
 	ended   []trials.Phase
 	failure map[trials.Phase]*trials.Failure
 	err     error
+	idle    bool // nobody asks anything
 }
 
 func (g *granting) Grant(_ context.Context, w Want) (*Grant, error) {
@@ -38,6 +42,9 @@ func (g *granting) Grant(_ context.Context, w Want) (*Grant, error) {
 		},
 		End: func() (trials.Metered, *trials.Failure) {
 			g.ended = append(g.ended, w.Phase)
+			if g.idle {
+				return trials.Metered{Grant: "g"}, g.failure[w.Phase]
+			}
 			return trials.Metered{Grant: "g", Requests: 1}, g.failure[w.Phase]
 		},
 	}, nil
@@ -117,5 +124,59 @@ func TestGrantThatCannotBeHad(t *testing.T) {
 	want(t, res, "null", trials.ExcModels)
 	if !strings.Contains(res.ExceptionInfo.Message, "the key is not there") {
 		t.Errorf("%+v", res.ExceptionInfo)
+	}
+}
+
+// withProgram makes the agent one whose program is a script.
+func (r *rig) withProgram(name, file, script string) *rig {
+	r.t.Helper()
+	dir := r.t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, file), []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
+		r.t.Fatal(err)
+	}
+	options := r.options
+	r.options = func(o *Options) {
+		options(o)
+		o.Packages = func(context.Context, packages.Package) (string, error) { return dir, nil }
+	}
+	return r.agent(name, nil)
+}
+
+// A program that ends before it asked a model anything was no agent at work.
+func TestAnAgentThatAskedNoModelHasNoVerdict(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		idle              bool
+		reward, exception string
+	}{
+		"it asked nothing":     {true, "null", trials.ExcAgentSetup},
+		"it asked, and failed": {false, "0.0", trials.ExcNonZeroExit},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r, g := grantingRig(t, "", "echo 0 > /logs/verifier/reward.txt")
+			g.idle = c.idle
+			r.withProgram("claude-code", "claude", `[ "$1" = --version ] && exit 0; echo broken; exit 1`)
+			res := r.run(t.Context())
+			want(t, res, c.reward, c.exception)
+			if c.idle && (res.Harborgate.Failure.Blame != trials.BlameInfrastructure || !strings.Contains(res.ExceptionInfo.Message, "asked no model")) {
+				t.Errorf("%+v", res.Harborgate.Failure)
+			}
+		})
+	}
+}
+
+// What the sandbox exempts from its proxies stays exempt, and the way to models is.
+func TestTheImagesProxiesAreNotOnTheWayToModels(t *testing.T) {
+	t.Parallel()
+	r, _ := grantingRig(t, `echo "$NO_PROXY $no_proxy"`, `echo "$NO_PROXY"; echo 1 > /logs/verifier/reward.txt`)
+	r.try.Config.Agent.Env = trials.Env{"no_proxy": "mirror.example"}
+	want(t, r.run(t.Context()), "1.0", "")
+	const loopback = "localhost,127.0.0.1,::1"
+	if got := r.file("agent/command.txt"); got != loopback+",mirror.example "+loopback+",mirror.example\n" {
+		t.Errorf("the agent sees %q", got)
+	}
+	if got := r.file("verifier/test-stdout.txt"); got != loopback+"\n" {
+		t.Errorf("the tests see %q", got)
 	}
 }

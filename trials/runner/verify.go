@@ -39,7 +39,8 @@ func (x *run) verify(ctx context.Context) *trials.Failure {
 		return f
 	}
 	f := x.phase(ctx, trials.PhaseVerifier, &x.res.Verifier, x.limits.Verifier, func(ctx context.Context) error {
-		err := x.withModels(ctx, trials.PhaseVerifier, sandbox, func(a *agents.Access) error { return x.runTests(ctx, sandbox, a) })
+		env := mergeEnv(x.env.secret, x.env.verifier)
+		err := x.withModels(ctx, trials.PhaseVerifier, sandbox, env, func(a *agents.Access) error { return x.runTests(ctx, sandbox, env, a) })
 		got := x.fetchVerdict(ctx, sandbox)
 		// When it is not known how the tests ended, a missing reward is no wonder.
 		return cmp.Or(err, got)
@@ -136,7 +137,7 @@ func (x *run) cleanVerifierDirs(ctx context.Context, s providers.Sandbox, tests 
 // runTests runs the test script. Its exit code says nothing about the reward; it
 // is kept. What it leaves running dies with it, so that nothing rewrites a
 // reward afterwards.
-func (x *run) runTests(ctx context.Context, s providers.Sandbox, a *agents.Access) (err error) {
+func (x *run) runTests(ctx context.Context, s providers.Sandbox, env map[string]string, a *agents.Access) (err error) {
 	args := []string{path.Join(testsDir, "test.sh")}
 	if script, ok := x.t.Task.TestScript(nil); ok {
 		if args, err = agents.ScriptArgs(path.Join(testsDir, filepath.Base(script)), script); err != nil {
@@ -147,7 +148,6 @@ func (x *run) runTests(ctx context.Context, s providers.Sandbox, a *agents.Acces
 	if err != nil {
 		return err
 	}
-	env := mergeEnv(x.env.secret, x.env.verifier)
 	if a != nil {
 		env = mergeEnv(env, a.Env())
 	}
