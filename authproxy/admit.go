@@ -168,6 +168,7 @@ func (x *exchange) match() error {
 	case known:
 		return refusal(wire.WrongMethod, "this path is not served with this method")
 	default:
+		x.rec.astray = x.r.Method == http.MethodPost
 		return refusal(wire.Unlisted, x.unserved())
 	}
 	x.route, x.rec.Route, x.rec.Model = route, route.Method+" "+route.Path, model

@@ -35,6 +35,7 @@ type Reason = wire.Reason
 const (
 	KeyRefused  = wire.KeyRefused // the provider refuses our keys
 	Forbidden   = wire.Forbidden  // not this grant's upstream or model, or one without a price
+	Unlisted    = wire.Unlisted   // a path that is not served
 	Unreachable = wire.Down       // the provider cannot be reached
 )
 

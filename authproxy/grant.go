@@ -107,7 +107,8 @@ type Totals struct {
 	// Gone says that somebody else had ended the grant before.
 	Gone bool `json:"gone,omitempty"`
 	// Last is how the latest request ended that a provider would be paid for; where
-	// none was, the latest whose model or upstream is not the grant's.
+	// none was, the latest whose model or upstream is not the grant's, or whose path is
+	// nobody's.
 	Last Ending `json:"last"`
 }
 
@@ -252,8 +253,8 @@ func (g *grant) count(r *Record) {
 
 // last keeps how a request ended, if that is the one that says how the grant's did.
 func (t *Totals) last(r *Record) {
-	none := t.Last.End == "" || t.Last.Refused == wire.Forbidden
-	if r.billed || none && r.Refused == wire.Forbidden {
+	none := t.Last.End == "" || t.Last.Refused == wire.Forbidden || t.Last.Refused == wire.Unlisted
+	if r.billed || none && (r.Refused == wire.Forbidden || r.astray) {
 		t.Last = Ending{Status: r.Status, Refused: r.Refused, Why: r.Why, Budget: r.Budget, End: r.End, Model: r.Model, DurMS: r.DurMS}
 	}
 }

@@ -55,3 +55,10 @@ func (p *Proxy) adminPriced(w http.ResponseWriter, r *http.Request) {
 // Lists reports whether a model is one of patterns, as in Upstream.Models; no patterns
 // list all.
 func Lists(patterns []string, model string) bool { return listed(patterns, model) }
+
+// Carries reports whether requests of a dialect can name a model. Gemini's have the
+// name in their path: there it is of ASCII letters, digits and "._-@", 128 at most.
+func Carries(d Dialect, model string) bool {
+	spec, ok := wire.SpecOf(d)
+	return ok && spec.Carries(model)
+}

@@ -46,6 +46,7 @@ type Record struct {
 
 	waited time.Duration
 	billed bool // a provider may ask money for it
+	astray bool // it asks for something where nothing is served
 }
 
 // UpstreamFailed reports whether the upstream answered with an error, by its status or

@@ -175,13 +175,28 @@ func formatDialect(kind agents.Kind, format string) (string, error) {
 
 // checkEndpoint finds what is wrong with an agent's endpoint whatever the host has.
 func checkEndpoint(a trials.AgentConfig) error {
-	main, err := (&models{}).mainDialect(&a)
+	bare := &models{} // of a host without upstreams
+	main, err := bare.mainDialect(&a)
+	if err == nil {
+		err = checkName(a, main)
+	}
 	if err != nil || value(a.BaseURL) == "" || main == "" {
 		return err
 	}
 	e := endpoint{dialect: main, base: *a.BaseURL, variable: "KEY"}
 	_, err = e.upstream(authproxy.Upstream{}, func(string) (string, bool) { return "", false })
 	return err
+}
+
+// checkName finds a name that no request could have. What follows a provider that is not
+// known may be named otherwise by an upstream: the way to models is checked later.
+func checkName(a trials.AgentConfig, dialect string) error {
+	kind, err := agents.Find(a.AgentName())
+	provider, name, _ := strings.Cut(value(a.ModelName), "/")
+	if err != nil || !kind.Thinks || len(kind.Dialects) == 0 || dialect == "" || name == "" || !slices.Contains(providerNames(), provider) {
+		return nil //nolint:nilerr // an unknown one is refused elsewhere
+	}
+	return carried(kind, dialect, name)
 }
 
 // upstream is the endpoint as one of the auth proxy. like is the one that would

@@ -90,6 +90,10 @@ func (m *models) usable(ctx context.Context, a trials.AgentConfig) error {
 	if !ok || !kind.Thinks || m.set.PassCredentials || model == "" {
 		return nil
 	}
+	if err := carried(kind, up.dialect, model); err != nil {
+		return err
+	}
+	model = kind.Asks(model)
 	dated := func(pattern string) bool { return strings.HasPrefix(pattern, model+datedForm) }
 	if !authproxy.Lists(up.models, model) && !slices.ContainsFunc(up.models, dated) {
 		return fmt.Errorf("upstream %s serves %s only, and not %s: choose another model, or add it to upstreams.%s.models",
@@ -115,6 +119,19 @@ func (m *models) usable(ctx context.Context, a trials.AgentConfig) error {
 			model, kind.Name, budget, where)
 	}
 	return nil
+}
+
+// carried says why no request could name a model.
+func carried(kind agents.Kind, dialect, model string) error {
+	if authproxy.Carries(authproxy.Dialect(dialect), kind.Asks(model)) {
+		return nil
+	}
+	hint := "choose another model, or another format (--api-format)"
+	if rest, ok := strings.CutPrefix(model, "models/"); ok {
+		hint = "leave out models/, write -m gemini/" + rest
+	}
+	return fmt.Errorf("agent %s, model %q: requests in Gemini's format have the model's name in their path, where it is of letters, digits, '.', '_', '-' and '@' alone: %s",
+		kind.Name, model, hint)
 }
 
 // moneyBudget names a budget of money that holds for requests of the job; "" is none.

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"harborgate/providers/fake"
+	"harborgate/trials"
+	"harborgate/trials/runner"
 )
 
 // What would be refused in every trial is said before one runs, by a dry run too, and
@@ -18,6 +20,7 @@ func TestModelsThatWouldBeRefusedAreSaidFirst(t *testing.T) {
 	t.Parallel()
 	const served = "anthropic: {dialect: anthropic, base_url: \"UPSTREAM\", keys: [\"env:ANTHROPIC_API_KEY\"], local: true, attempts: 1"
 	const searchless = "openai: {dialect: openai, base_url: \"UPSTREAM/v1\", keys: [\"env:ANTHROPIC_API_KEY\"], local: true, prices: {g-9: {input: 1, output: 2}}}"
+	const google = "google: {dialect: gemini, base_url: \"UPSTREAM\", keys: [\"env:ANTHROPIC_API_KEY\"], local: true}"
 	for name, c := range map[string]struct {
 		config, agent, model string
 		set                  Settings
@@ -31,6 +34,10 @@ func TestModelsThatWouldBeRefusedAreSaidFirst(t *testing.T) {
 		"no price no budget":       {served + "}", "command", "anthropic/claudia-9", Settings{}, ""},
 		"no price for searches":    {searchless, "codex", "openai/g-9", Settings{Budget: 1}, "no price for the provider's search, which agent codex offers it"},
 		"searches no budget":       {searchless, "codex", "openai/g-9", Settings{}, ""},
+		"a path of two parts":      {google, "gemini-cli", "google/tunedModels/x1", Settings{}, "have the model's name in their path"},
+		"a name with its kind":     {google, "gemini-cli", "google/models/gemini-2.5-pro", Settings{}, "write -m gemini/gemini-2.5-pro"},
+		"a name with a space":      {google, "opencode", "google/foo bar", Settings{}, "have the model's name in their path"},
+		"a larger context":         {served + ", models: [claude-sonnet-4-5]}", "claude-code", "anthropic/claude-sonnet-4-5[1m]", Settings{}, ""},
 		"searches nobody asks for": {searchless, "command", "openai/g-9", Settings{Budget: 1}, ""},
 	} {
 		for _, service := range []bool{false, true} {
@@ -110,5 +117,44 @@ func TestASocketOfAVariableThatNobodyAnswersIsSaid(t *testing.T) {
 	r.serve()
 	if notes, err = r.app.CheckModels(t.Context(), plan, r.set); err != nil || len(notes) != 0 {
 		t.Errorf("with a service: %+v %v", notes, err)
+	}
+}
+
+// What follows a provider that everybody knows is checked without a look at the host.
+func TestNamesThatDoNotFitIntoAPathAreMistakesOfTheCommandLine(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		agent, model, format string
+		ok                   bool
+	}{
+		{"gemini-cli", "gemini/tunedModels/x1", "", false},
+		{"pi", "gemini/foo:bar", "", false},
+		{"pi", "gemini/föö", "", false},
+		{"opencode", "openai/foo/bar", "google_generate_content", false},
+		{"gemini-cli", "gemini/gemini-2.5-pro", "", true},
+		{"gemini-cli", "mine/gemini-2.5-pro", "", true}, // an upstream may be called so
+		{"pi", "openrouter/qwen/qwen3:free", "", true},
+	} {
+		a := trials.AgentConfig{Name: &c.agent, ModelName: &c.model}
+		if c.format != "" {
+			a.ModelAPIFormat = &c.format
+		}
+		if err := checkEndpoint(a); (err == nil) != c.ok {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+}
+
+// Claude Code asks for the model without the end that is about its context.
+func TestAGrantIsForTheModelThatTheAgentAsksFor(t *testing.T) {
+	t.Parallel()
+	r := newModelRig(t, "true", priced)
+	name, model := "claude-code", "anthropic/claude-sonnet-4-5[1m]"
+	r.cfg.Agents[0] = trials.AgentConfig{Name: &name, ModelName: &model}
+	m := r.app.newModels(t.Context(), Settings{}, user{name: "job", id: "id", agents: r.cfg.Agents}, r.app.log)
+	t.Cleanup(func() { _ = m.close() })
+	_, spec := m.spec(runner.Want{Trial: "t", Phase: trials.PhaseAgentExecution, Agent: &r.cfg.Agents[0]})
+	if len(spec.Models) != 2 || spec.Models[0] != "claude-sonnet-4-5" {
+		t.Errorf("granted %v", spec.Models)
 	}
 }

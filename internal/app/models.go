@@ -169,6 +169,9 @@ func (m *models) spec(w runner.Want) ([]agents.Upstream, authproxy.GrantSpec) {
 	if up, name, ok := m.serves(w.Agent); ok {
 		add(up.name)
 		ups[0].Format = value(w.Agent.ModelAPIFormat)
+		if kind, err := agents.Find(w.Agent.AgentName()); err == nil {
+			name = kind.Asks(name)
+		}
 		if len(w.Replaced) == 0 && name != "" { // the model that is measured, or a dated form of it
 			s.Models = []string{name, name + datedForm + "*"}
 		}

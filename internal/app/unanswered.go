@@ -92,6 +92,8 @@ func denied(last authproxy.Ending) string {
 	switch {
 	case last.Refused == authproxy.Forbidden:
 		return fmt.Sprintf("no model answered: the auth proxy refused requests for %s: %s", last.Model, last.Why)
+	case last.Refused == authproxy.Unlisted:
+		return fmt.Sprintf("no model answered: the auth proxy turned down what was asked: %s; the model's name or a base URL of the agent's own settings is wrong", last.Why)
 	case last.Refused != "":
 		return ""
 	case last.Status == http.StatusNotFound:

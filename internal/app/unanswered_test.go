@@ -24,6 +24,8 @@ func TestAnswersThatNeverCameAreNobodysZero(t *testing.T) {
 	silent.DurMS = 300_000
 	forbidden := last(403, authproxy.Refused)
 	forbidden.Refused, forbidden.Why = authproxy.Forbidden, "the grant does not allow this model"
+	astray := last(404, authproxy.Refused)
+	astray.Refused, astray.Why = authproxy.Unlisted, "this path is not served"
 	for name, c := range map[string]struct {
 		totals authproxy.Totals
 		late   bool
@@ -40,6 +42,7 @@ func TestAnswersThatNeverCameAreNobodysZero(t *testing.T) {
 		"no such model":            {authproxy.Totals{Requests: 2, Last: last(404, authproxy.Refused)}, false, trials.ExcModels, "m1 (404)"},
 		"not for this account":     {authproxy.Totals{Requests: 2, Last: last(403, authproxy.Refused)}, false, trials.ExcModels, "m1 (403)"},
 		"forbidden by the proxy":   {authproxy.Totals{Requests: 2, Last: forbidden}, false, trials.ExcModels, "m1: the grant does not allow"},
+		"a path of nobody's":       {authproxy.Totals{Requests: 2, Last: astray}, false, trials.ExcModels, "this path is not served"},
 		"forbidden, and went on":   {authproxy.Totals{Requests: 2, Answered: 1, Last: forbidden}, false, "", ""},
 		"unknown, and went on":     {authproxy.Totals{Requests: 2, Answered: 1, Last: last(404, authproxy.Refused)}, false, "", ""},
 		"an error under 200":       {authproxy.Totals{Requests: 2, Answered: 1, Last: last(200, authproxy.Failed)}, false, trials.ExcModels, "under the status of success"},
@@ -68,6 +71,7 @@ func TestModelThatNobodyServesIsNoVerdict(t *testing.T) {
 		"404 of the upstream":    {askLine, mockllm.Step{Status: 404}},
 		"403 of the upstream":    {askLine, mockllm.Step{Status: 403}},
 		"forbidden by the proxy": {strings.ReplaceAll(askLine, "claude-sonnet-4-5", "another"), mockllm.Step{}},
+		"a path of nobody's":     {strings.ReplaceAll(askLine, "/v1/messages", "/v1/models/foo/bar:generateContent"), mockllm.Step{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

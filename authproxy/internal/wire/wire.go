@@ -206,6 +206,12 @@ func fit(pattern, path string) (model string, ok bool) {
 	return model, true
 }
 
+// Carries reports whether requests can name a model: what is a part of a path cannot
+// be any text.
+func (s Spec) Carries(model string) bool {
+	return isModel(model) || !slices.ContainsFunc(s.Routes, func(r Route) bool { return r.Cost == Billed && strings.Contains(r.Path, "{model}") })
+}
+
 // isModel reports whether s may be a model's name within a path: one segment, and
 // no method behind a colon.
 func isModel(s string) bool {
