@@ -1,8 +1,10 @@
 package agents
 
 import (
+	"cmp"
 	"encoding/json"
 	"regexp"
+	"strings"
 
 	"harborgate/agents/packages"
 	"harborgate/agents/settings"
@@ -90,6 +92,7 @@ type claudeOutcome struct {
 		Type    string       `json:"type"`
 		IsError bool         `json:"is_error"`
 		Result  string       `json:"result"`
+		Errors  []string     `json:"errors"` // in place of a result, as for a limit of turns
 		Cost    dollars      `json:"total_cost_usd"`
 		Usage   *claudeUsage `json:"usage"`
 	}
@@ -108,7 +111,7 @@ func (u claudeUsage) used() used {
 
 func (o *claudeOutcome) line(b []byte) {
 	was := o.last
-	o.last.Usage, o.last.Cost = nil, 0
+	o.last.Usage, o.last.Cost, o.last.Errors = nil, 0, nil
 	if json.Unmarshal(b, &o.last) != nil || o.last.Type != "result" {
 		o.last = was
 	}
@@ -124,7 +127,7 @@ func (o *claudeOutcome) result() (trials.AgentResult, string) {
 	}
 	r.CostUSD = o.last.Cost.known()
 	if o.last.IsError {
-		return r, o.last.Result
+		return r, cmp.Or(o.last.Result, strings.Join(o.last.Errors, "; "), "its result is an error")
 	}
 	return r, ""
 }

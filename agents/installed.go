@@ -80,6 +80,8 @@ type facts struct {
 	// report is a file below its logs in which the agent says how it went, as one
 	// document. It is read in place of its output; "" has none.
 	report string
+	// exits are what its exit codes say that its output does not.
+	exits map[int]string
 	// outcome reads the agent's output, or its report.
 	outcome func() outcome
 	// steps reads a line of the same into its trajectory; nil has none.
@@ -288,8 +290,8 @@ func (a *installed) work(ctx context.Context, w *Workplace, cmd providers.Comman
 		read.line(a.report)
 	}
 	got, failure := read.result()
-	if err == nil && !status.OK() && failure == "" {
-		failure = fmt.Sprintf("it ended with %s", status)
+	if err == nil && !status.OK() {
+		failure = cmp.Or(a.facts.exits[status.Code], failure, fmt.Sprintf("it ended with %s", status))
 	}
 	if err == nil && failure != "" {
 		err = trials.NewFailure(trials.PhaseAgentExecution, trials.CauseExit, "", fmt.Sprintf("%s: %s; its output is in agent/%s", a.facts.name, failure, a.facts.log))

@@ -188,3 +188,35 @@ func TestTrajectoriesHaveCallsAndWhatCameOfThem(t *testing.T) {
 		}
 	}
 }
+
+// A limit of the user's is named, and not taken for a crash.
+func TestALimitOfTurnsIsNamed(t *testing.T) {
+	t.Parallel()
+	o := claudeCode().outcome()
+	o.line([]byte(`{"type":"result","subtype":"error_max_turns","is_error":true,"errors":["Reached maximum number of turns (1)"],"usage":{"input_tokens":700,"output_tokens":42}}`))
+	if got, failure := o.result(); failure != "Reached maximum number of turns (1)" || value(got.OutputTokens) != 42 {
+		t.Errorf("claude-code: %q, %+v", failure, got)
+	}
+	d := newDesk(t, nil)
+	d.program(t, runtimeDir+"/node", "exit 53")
+	d.Access = &Access{URL: "http://127.0.0.1:7", Token: "hgt", Model: "m", Upstreams: []Upstream{{Name: "up", Dialect: "openai"}}}
+	if _, err := thinkingAgent(t, "qwen-coder").Run(t.Context(), &d.Workplace); err == nil || !strings.Contains(err.Error(), "limit of turns (max_turns)") {
+		t.Errorf("qwen-coder: %v", err)
+	}
+}
+
+func TestTrajectoriesOfOpencodeHaveExitCodesOfCommands(t *testing.T) {
+	t.Parallel()
+	var run atif.Run
+	read := opencode().steps(&run)
+	for _, line := range []string{
+		`{"type":"step_start","sessionID":"s"}`,
+		`{"type":"tool_use","sessionID":"s","part":{"tool":"bash","callID":"c","state":{"input":{"command":"exit 3"},"output":"one\n","metadata":{"exit":3}}}}`,
+		`{"type":"step_finish","sessionID":"s"}`,
+	} {
+		read([]byte(line))
+	}
+	if got := run.Last().Observation.Results[0].Content; got != "one\n\n[exit_code] 3" {
+		t.Errorf("got %q", got)
+	}
+}

@@ -2,6 +2,7 @@ package agents
 
 import (
 	"encoding/json"
+	"fmt"
 
 	"harborgate/agents/atif"
 	"harborgate/agents/packages"
@@ -74,6 +75,7 @@ type opencodeEvent struct {
 			Input  json.RawMessage `json:"input"`
 			Output string          `json:"output"`
 			Error  string          `json:"error"`
+			About  json.RawMessage `json:"metadata"` // of a tool's own
 		} `json:"state"`
 		Cost   dollars `json:"cost"`
 		Tokens struct {
@@ -92,6 +94,19 @@ type opencodeEvent struct {
 			Message string `json:"message"`
 		} `json:"data"`
 	} `json:"error"`
+}
+
+// came is what came of a call, with the exit code of a command that failed.
+func (e *opencodeEvent) came() string {
+	var of struct {
+		Exit int `json:"exit"`
+	}
+	s := e.Part.State
+	text := joined(s.Output, s.Error)
+	if json.Unmarshal(s.About, &of) == nil && of.Exit != 0 {
+		text = joined(text, fmt.Sprintf("[exit_code] %d", of.Exit))
+	}
+	return text
 }
 
 func (e *opencodeEvent) used() used {
@@ -151,7 +166,7 @@ func opencodeSteps(r *atif.Run) func([]byte) {
 			s.Reasoning = joined(s.Reasoning, e.Part.Text)
 		case "tool_use":
 			s.ToolCalls = append(s.ToolCalls, atif.ToolCall{ID: e.Part.Call, Name: e.Part.Tool, Arguments: e.Part.State.Input})
-			results[e.Part.Call] = joined(e.Part.State.Output, e.Part.State.Error)
+			results[e.Part.Call] = e.came()
 		case "step_finish":
 			s.Source, s.Metrics = atif.FromAgent, e.used().metrics()
 			r.Add(s)

@@ -23,6 +23,7 @@ func qwen() facts {
 		dialects: []string{"openai", "openrouter"}, log: "qwen-code.txt",
 		probe: providers.Command{Args: []string{runtimeDir + "/node", "--version"}}, glibc: true, home: true, ways: []string{"QWEN_DEFAULT_AUTH_TYPE", "QWEN_CODE_MODEL"},
 		quirks:  append(nodeVariables(), "QWEN_SANDBOX", "GEMINI_SANDBOX", "QWEN_CODE_SYSTEM_SETTINGS_PATH", "QWEN_CODE_SYSTEM_DEFAULTS_PATH"),
+		exits:   map[int]string{53: "it reached its limit of turns (max_turns)"},
 		options: []Option{{Name: "max_turns", Doc: "turns at most", Type: integer, Least: 1}},
 		tools:   true, skills: func(home, _ string) string { return home + "/skills" },
 		files: func(j job) (map[string]string, error) {
