@@ -30,7 +30,7 @@ func claudeCode() facts {
 		},
 		options: []Option{
 			{Name: "max_turns", Doc: "turns at most", Type: integer, Least: 1},
-			{Name: "reasoning_effort", Doc: "how hard the model thinks", Values: []string{"", "low", "medium", "high"}},
+			{Name: "reasoning_effort", Doc: "how hard the model thinks", Values: []string{"", "low", "medium", "high", "xhigh", "max"}},
 			{Name: "append_system_prompt", Doc: "text behind the system prompt"},
 			{Name: "allowed_tools", Doc: "tools that it may use"},
 			{Name: "disallowed_tools", Doc: "tools that it may not use"},

@@ -3,6 +3,7 @@ package agents
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -232,6 +233,17 @@ func Lacks(c trials.AgentConfig, needs []tasks.Need) []tasks.Need {
 	}
 	can := map[tasks.Feature]bool{tasks.FeatureMCP: kind.Tools, tasks.FeatureSkills: kind.Skills}
 	return slices.DeleteFunc(needs, func(n tasks.Need) bool { return can[n.Feature] })
+}
+
+// Ignored are kwargs of a configuration that its agent takes and does not use.
+func Ignored(c trials.AgentConfig) []string {
+	kind, err := Find(c.AgentName())
+	if err != nil || !kind.AnyOption {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(c.Kwargs)), func(name string) bool {
+		return slices.ContainsFunc(kind.Options, func(o Option) bool { return o.is(name) })
+	})
 }
 
 // Thinks reports whether the agent of a configuration works with a model.

@@ -69,25 +69,9 @@ func formatsHelp() string {
 
 var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// check finds flags that do not go together, and which grant the token is of.
+// check finds wrong flags, and which grant the token is of.
 func (f *modelsFlags) check(e *env) error {
-	var names []string
-	for _, one := range app.SettingsFormats() {
-		names = append(names, one.Name)
-	}
-	switch {
-	case f.format == "" && (f.write != "" || f.model != "" || f.query.URL != ""):
-		return usageError{errors.New("--write, --model and --url are for settings: add --format")}
-	case f.format != "" && !slices.Contains(names, f.format):
-		return usageError{fmt.Errorf("--format %q: write one of %s", f.format, strings.Join(names, ", "))}
-	case f.format != "" && e.json:
-		return usageError{errors.New("--json lists models, --format prints settings: choose one")}
-	case f.write == "-":
-		return usageError{errors.New("--write wants a file: leave it out to have the settings on standard output")}
-	case !variableName.MatchString(f.key.Variable):
-		return usageError{errors.New("--token-variable: it is no name of a variable; it is not repeated here, because it may be a token")}
-	}
-	if err := f.query.Check(); err != nil {
+	if err := errors.Join(f.together(e), f.query.Check()); err != nil {
 		return usageError{err}
 	}
 	token := f.key.Text
@@ -102,6 +86,27 @@ func (f *modelsFlags) check(e *env) error {
 		return usageError{errors.New("the token is none of an auth proxy: make one with `harbor auth token create`")}
 	}
 	f.query.Grant = id
+	return nil
+}
+
+// together finds flags that mean nothing, alone or together.
+func (f *modelsFlags) together(e *env) error {
+	var names []string
+	for _, one := range app.SettingsFormats() {
+		names = append(names, one.Name)
+	}
+	switch {
+	case f.format == "" && (f.write != "" || f.model != "" || f.query.URL != ""):
+		return errors.New("--write, --model and --url are for settings: add --format")
+	case f.format != "" && !slices.Contains(names, f.format):
+		return fmt.Errorf("--format %q: write one of %s", f.format, strings.Join(names, ", "))
+	case f.format != "" && e.json:
+		return errors.New("--json lists models, --format prints settings: choose one")
+	case f.write == "-":
+		return errors.New("--write wants a file: leave it out to have the settings on standard output")
+	case !variableName.MatchString(f.key.Variable):
+		return errors.New("--token-variable: it is no name of a variable; it is not repeated here, because it may be a token")
+	}
 	return nil
 }
 

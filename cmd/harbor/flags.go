@@ -59,7 +59,7 @@ func addSharedFlags(c *cobra.Command, f *sharedFlags) {
 	s := section(c)
 	s.StringArrayVarP(&f.configs, "config", "c", nil, "job configuration file, JSON or YAML; later ones lie on top (repeatable)")
 	s.StringArrayVarP(&f.paths, "path", "p", nil, "task directory, or directory of tasks (repeatable)")
-	s.StringVarP(&f.agent, "agent", "a", "", "agent to run, see harbor agent list (default oracle)")
+	s.VarP(&once{to: &f.agent, instead: "a job with several agents is written as a configuration (-c)"}, "agent", "a", "agent to run, see harbor agent list (default oracle)")
 	s.StringArrayVarP(&f.models, "model", "m", nil, "model of the agent, provider/name; one arm for each (repeatable)")
 	s.StringArrayVar(&f.agentKwargs, "ak", nil, "option of the agent, key=value (repeatable)")
 	s.StringArrayVar(&f.agentEnv, "ae", nil, "environment variable of the agent, KEY=VALUE (repeatable)")

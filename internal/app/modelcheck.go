@@ -55,6 +55,9 @@ func (m *models) check(ctx context.Context, all []trials.AgentConfig, needed boo
 		return nil, m.own.err
 	}
 	for _, a := range all {
+		if names := agents.Ignored(a); len(names) > 0 {
+			notes = append(notes, trials.Note{Code: "option_ignored", Message: fmt.Sprintf("agent %s does not use its options: %s", a.AgentName(), strings.Join(names, ", "))})
+		}
 		note, err := m.suits(a)
 		if err == nil {
 			err = m.usable(ctx, a)
