@@ -299,7 +299,7 @@ func TestB123SlotsAreFilledOnce(t *testing.T) {
 		cfg := jobOf(t, set)
 		cfg.NAttempts, cfg.NConcurrentTrials = 3, 2
 		j := start(t, cfg, w)
-		ctx, cancel := context.WithTimeout(t.Context(), 9*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 8*time.Second) // in the middle of two
 		defer cancel()
 		if _, err := j.Run(ctx); err != nil {
 			t.Fatal(err)
