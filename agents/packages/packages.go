@@ -76,6 +76,12 @@ const retryLock = 200 * time.Millisecond
 // Get returns the directory of a package, read-only, and fetches it when it is not
 // there. Others who want it meanwhile wait for it.
 func (c *Cache) Get(ctx context.Context, p Package) (dir string, err error) {
+	return c.Fetch(ctx, p, func() {})
+}
+
+// Fetch is Get, and says before it fetches itself: not when it waits for somebody else
+// who does.
+func (c *Cache) Fetch(ctx context.Context, p Package, fetching func()) (dir string, err error) {
 	dir, err = c.place(ctx, p)
 	if err != nil {
 		return "", err
@@ -97,6 +103,7 @@ func (c *Cache) Get(ctx context.Context, p Package) (dir string, err error) {
 	if _, err := c.Sweep(false); err != nil {
 		return "", notKept(p, err)
 	}
+	fetching()
 	return dir, c.make(ctx, p, dir)
 }
 

@@ -66,10 +66,11 @@ func TestPackageIsFetchedOnce(t *testing.T) {
 	text, integrity := archive(t)
 	c, fetched := NewCache(filepath.Join(t.TempDir(), "agents")), new(atomic.Int64)
 	p := Package{Name: "agent", Version: "1.0", From: given{Archive{"agent@1.0", integrity, "package/bin"}, text, fetched}}
+	var said atomic.Int64 // by those who fetch: others wait, as other processes do
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
-			dir, err := c.Get(t.Context(), p)
+			dir, err := NewCache(c.dir).Fetch(t.Context(), p, func() { said.Add(1) })
 			if err != nil {
 				t.Error(err)
 				return
@@ -81,8 +82,8 @@ func TestPackageIsFetchedOnce(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if fetched.Load() != 1 {
-		t.Errorf("fetched %d times", fetched.Load())
+	if fetched.Load() != 1 || said.Load() != 1 {
+		t.Errorf("fetched %d times, said %d times", fetched.Load(), said.Load())
 	}
 	dir, _ := c.Get(t.Context(), p)
 	var names []string

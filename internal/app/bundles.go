@@ -11,16 +11,15 @@ import (
 )
 
 // FetchAgents gets the programs of a plan's agents to this host before anything is
-// made: a trial would only meet the same error. fetching hears of each package that is
-// not there yet.
+// made: a trial would only meet the same error. fetching hears of each package that
+// this process fetches: what another one is at is waited for.
 func (a *App) FetchAgents(ctx context.Context, p *Plan, fetching func(name, version string)) error {
 	return a.eachPart(p, func(part agents.Part) error {
 		lacks, err := a.packages.Lacks(ctx, part.Package)
 		if err != nil || !lacks {
 			return err
 		}
-		fetching(part.Name, part.Version)
-		_, err = a.packages.Get(ctx, part.Package)
+		_, err = a.packages.Fetch(ctx, part.Package, func() { fetching(part.Name, part.Version) })
 		return err
 	})
 }

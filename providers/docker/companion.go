@@ -49,11 +49,12 @@ func (h *helper) find(arch string) (string, error) {
 		sum := sha256.Sum256(b)
 		path = filepath.Join(h.cache, "inside", hex.EncodeToString(sum[:8]), name)
 		if fi, err := os.Stat(path); err != nil || fi.Size() != int64(len(b)) {
-			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-				return "", fmt.Errorf("keep harbor-inside: %w", err)
+			err := os.MkdirAll(filepath.Dir(path), 0o755)
+			if err == nil {
+				err = atomicfile.Write(path, b, 0o755)
 			}
-			if err := atomicfile.Write(path, b, 0o755); err != nil {
-				return "", fmt.Errorf("keep harbor-inside: %w", err)
+			if err != nil {
+				return "", fmt.Errorf("keep harbor-inside: %w; name a directory that this user may write to in XDG_CACHE_HOME", err)
 			}
 		}
 	}

@@ -100,8 +100,8 @@ func invalid(err error) *trials.Failure {
 	return trials.NewFailure(trials.PhaseQueue, cause, "", err.Error())
 }
 
-// Unsupported says what a trial needs and cannot get from a provider, "" when
-// nothing.
+// Unsupported says what a trial needs and cannot get from a provider, or its agent
+// cannot use, "" when nothing.
 func Unsupported(p providers.Info, task *tasks.Task, cfg trials.TrialConfig) string {
 	can := p.Can
 	var features []tasks.Feature
@@ -122,16 +122,22 @@ func Unsupported(p providers.Info, task *tasks.Task, cfg trials.TrialConfig) str
 	if len(c.ExtraAllowedHosts)+len(cfg.Agent.ExtraAllowedHosts)+len(cfg.Verifier.ExtraAllowedHosts) > 0 {
 		needs = append(needs, "an allow list (extra_allowed_hosts)")
 	}
-	for _, n := range agents.Lacks(cfg.Agent, task.AgentNeeds()) {
-		needs = append(needs, fmt.Sprintf("%s, which agent %s cannot use", n, cfg.Agent.AgentName()))
-	}
 	if c.OverrideGPUs != nil && *c.OverrideGPUs > 0 {
 		needs = append(needs, "GPUs (--override-gpus)")
 	}
-	if len(needs) == 0 {
-		return ""
+	why := unusable(task, cfg.Agent)
+	if len(needs) > 0 {
+		why = append(why, fmt.Sprintf("provider %s cannot run this task yet, it needs %s", p.Name, strings.Join(needs, " and ")))
 	}
-	return fmt.Sprintf("provider %s cannot run this task yet, it needs %s", p.Name, strings.Join(needs, " and "))
+	return strings.Join(why, "; ")
+}
+
+// unusable says what a task has for agents that the one of a trial cannot use.
+func unusable(task *tasks.Task, a trials.AgentConfig) (why []string) {
+	for _, n := range agents.Lacks(a, task.AgentNeeds()) {
+		why = append(why, fmt.Sprintf("agent %s cannot use what this task has for it, %s: choose another agent (`harbor agent list` has what they can)", a.AgentName(), n))
+	}
+	return why
 }
 
 func (x *run) readKwargs() (err error) {

@@ -328,7 +328,12 @@ func TestRefusedBeforeAnySandbox(t *testing.T) {
 		"missing instruction":  {nil, func(r *rig) { r.try.Config.ExtraInstructionPaths = []string{"/not/there"} }, trials.ExcValue, "/not/there"},
 		"several services":     {map[string]string{"environment/docker-compose.yaml": "services: {main: {image: x}}\n"}, nil, trials.ExcUnsupportedTask, "compose"},
 		"guaranteed resources": {nil, func(r *rig) { r.try.Config.Environment.CPUEnforcementPolicy = "guarantee" }, trials.ExcUnsupportedTask, "--cpus guarantee"},
-		"invalid task":         {nil, func(r *rig) { r.try.Task, r.try.Invalid = nil, context.Canceled }, trials.ExcInvalidTask, "canceled"},
+		"tools for an agent without": {
+			map[string]string{"task.toml": helloToml + "[[environment.mcp_servers]]\nname = \"web\"\nurl = \"http://h/sse\"\n"},
+			func(r *rig) { r.command("true") }, trials.ExcUnsupportedTask,
+			"agent command cannot use what this task has for it, mcp-servers: environment.mcp_servers lists 1 tool servers: choose another agent",
+		},
+		"invalid task": {nil, func(r *rig) { r.try.Task, r.try.Invalid = nil, context.Canceled }, trials.ExcInvalidTask, "canceled"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -342,7 +347,7 @@ func TestRefusedBeforeAnySandbox(t *testing.T) {
 			if f := res.Harborgate.Failure; f.Phase != trials.PhaseQueue || f.Blame != trials.BlameTask {
 				t.Errorf("failure %+v", f)
 			}
-			if !strings.Contains(res.ExceptionInfo.Message, c.message) {
+			if !strings.Contains(res.ExceptionInfo.Message, c.message) || strings.HasPrefix(c.message, "agent ") && strings.Contains(res.ExceptionInfo.Message, "provider") {
 				t.Errorf("message %q, want %q in it", res.ExceptionInfo.Message, c.message)
 			}
 		})
