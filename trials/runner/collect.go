@@ -151,14 +151,25 @@ func (x *run) collectArtifacts(ctx context.Context) (entries []manifestEntry, fi
 			if err != nil {
 				e.Status = "failed"
 				x.log.Info("artifact not collected", "source", a.Source, "error", err)
-				if first == nil && (ctx.Err() != nil || !providers.Is(err, providers.KindNotFound)) {
-					first = err
-				}
+				first = x.orObstructed(ctx, first, e, err)
 			}
 		}
 		entries = append(entries, e)
 	}
 	return entries, first
+}
+
+// orObstructed is what a failure to collect means for the others: nothing, when it is an
+// agent's doing, which must not cost the verdict.
+func (x *run) orObstructed(ctx context.Context, first error, e manifestEntry, err error) error {
+	switch {
+	case first != nil, ctx.Err() == nil && providers.Is(err, providers.KindNotFound):
+		return first
+	case ctx.Err() == nil && obstructed(err):
+		x.missArtifacts(path.Dir(e.Destination), []trials.Skipped{{Name: path.Base(e.Destination), Reason: err.Error()}})
+		return nil
+	}
+	return err
 }
 
 func entryOf(a trials.ArtifactConfig) manifestEntry {

@@ -55,3 +55,30 @@ func TestSpoiledShellIsNoInfrastructure(t *testing.T) {
 		}
 	})
 }
+
+// The same of artifacts, which are all that a separate verifier gets.
+func TestAgentCannotWithholdAVerdictByItsArtifacts(t *testing.T) {
+	refuse := func(op fake.Op, nth int) fake.Fault {
+		return fake.Fault{Op: op, Match: "/app/o", Nth: nth, Effect: fake.Refuse, Kind: providers.KindInvalid}
+	}
+	for name, c := range map[string]struct {
+		faults  []fake.Fault
+		suspect bool // the tests did not see it
+	}{
+		"links in a circle":          {[]fake.Fault{refuse(fake.OpDownload, 0)}, true},
+		"something in its place":     {[]fake.Fault{refuse(fake.OpUpload, 1)}, false},
+		"something that stays there": {[]fake.Fault{refuse(fake.OpUpload, 0)}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				r := newRig(t, passOn("", "true")).command("mkdir -p /app/o; echo x > /app/o/x")
+				r.world.Inject(c.faults...)
+				res := r.run(t.Context())
+				want(t, res, "1.0", "")
+				if got := res.Harborgate.Suspect; (len(got) > 0) != c.suspect {
+					t.Errorf("suspect %+v", got)
+				}
+			})
+		})
+	}
+}

@@ -245,10 +245,29 @@ func (x *run) replaceSandbox(ctx context.Context) (s providers.Sandbox, bundled 
 	return s, bundled, x.explain(ctx, trials.PhaseEnvironmentSetup, time.Since(begun), err)
 }
 
+// returnArtifact puts an artifact where the agent had it. It replaces what the verifier's
+// image has there: an agent that made a directory of a file must not cost the verdict.
 func (x *run) returnArtifact(ctx context.Context, s providers.Sandbox, a collectedArtifact) error {
 	host := x.t.Sink.Path(a.stored)
-	if a.dir {
-		return putBack(ctx, s, host, a.source, a.links...)
+	put := func() error {
+		if a.dir {
+			return putBack(ctx, s, host, a.source, a.links...)
+		}
+		return uploadFile(ctx, s, host, a.source)
 	}
-	return uploadFile(ctx, s, host, a.source)
+	err := put()
+	if obstructed(err) {
+		status, rerr := s.Exec(ctx, providers.Command{Args: []string{"rm", "-rf", "--", a.source}, User: "root", Dir: "/"})
+		if rerr != nil {
+			return rerr
+		}
+		if status.OK() {
+			err = put()
+		}
+	}
+	if obstructed(err) {
+		x.missArtifacts(path.Dir(a.source), []trials.Skipped{{Name: path.Base(a.source), Reason: err.Error()}})
+		return nil
+	}
+	return err
 }
