@@ -124,7 +124,7 @@ func (in installation) run(ctx context.Context, parts []Part, certificates []byt
 	}
 	for _, p := range parts {
 		r := p.From.Inside()
-		if err := in.step(ctx, p.Name+"@"+p.Version, begin+r.Script, r.Input, p.Dir); err != nil {
+		if err := in.step(ctx, strings.TrimSuffix(p.Name, "-"+runtime.GOARCH)+"@"+p.Version, begin+r.Script, r.Input, p.Dir); err != nil {
 			return err
 		}
 	}

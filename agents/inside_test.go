@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"runtime"
 	"strings"
 	"testing"
 
@@ -99,8 +98,8 @@ func TestInstallationsThatFailSayWhy(t *testing.T) {
 	for says, want := range map[string]string{
 		"ERROR: No matching distribution found for x": "does not trust the registry's certificate",
 		"npm error code SELF_SIGNED_CERT_IN_CHAIN":    "SSL_CERT_FILE",
-		"npm error code ETARGET\nnpm error notarget No matching version found for a@9.\nnpm error A complete log of this run can be found in: /tmp/x":   "the registry has no codex-" + runtime.GOARCH + "@0.171.0: choose another --ak version",
-		"ERROR: Could not find a version that satisfies the requirement a==9 (from versions: 0.1, 0.2)\nERROR: No matching distribution found for a==9": "the registry has no codex-" + runtime.GOARCH + "@0.171.0: choose another --ak version",
+		"npm error code ETARGET\nnpm error notarget No matching version found for a@9.\nnpm error A complete log of this run can be found in: /tmp/x":   "the registry has no codex@0.171.0: choose another --ak version",
+		"ERROR: Could not find a version that satisfies the requirement a==9 (from versions: 0.1, 0.2)\nERROR: No matching distribution found for a==9": "the registry has no codex@0.171.0: choose another --ak version",
 		"npm error two\nnpm error A complete log of this run can be found in: /tmp/x\n":                                                                 "npm error two",
 		"npm error code EAI_AGAIN":                "PIP_INDEX_URL, a proxy in HTTPS_PROXY",
 		"one\nsomething else\n":                   "something else",
