@@ -87,9 +87,16 @@ func (a *App) RemoveImages(ctx context.Context, p providers.Provider, dry bool) 
 		return nil, err
 	}
 	all, listed := store.List()
+	// What a killed build committed keeps the image below it: those go first, one above
+	// the other.
+	unknown, err := a.removeUnknown(ctx, p, store, all, dry)
+	errs := []error{listed, err}
+	for more := unknown; len(more) > 0 && !dry; unknown = append(unknown, more...) {
+		more, err = a.removeUnknown(ctx, p, store, all, dry)
+		errs = append(errs, err)
+	}
 	gone, err := a.RemoveSnapshots(ctx, p, all, dry)
-	unknown, uerr := a.removeUnknown(ctx, p, store, all, dry)
-	return append(gone, unknown...), errors.Join(listed, err, uerr)
+	return append(gone, unknown...), errors.Join(append(errs, err)...)
 }
 
 // Snapshots surveys the images that harbor built at a provider, what was used last
