@@ -92,7 +92,13 @@ type Outcome struct {
 	// Cool keeps new tries from the site for so long, for the reason Why.
 	Cool time.Duration
 	Why  string
+	// Held is closed when what the try had at its site is free: its lease is kept that
+	// long, but not for ever. Nil is now.
+	Held <-chan struct{}
 }
+
+// longestHeld is how long a lease outlives its try.
+const longestHeld = 5 * time.Minute
 
 // Runner executes tries. It returns when the slot is free again: the sandbox is
 // gone, or its removal is somebody else's business.
@@ -306,10 +312,25 @@ func (l *loop) startTry(ctx context.Context, s start) bool {
 	l.active++
 	go func() {
 		outcome := l.opt.Runner.Run(ctx, a)
-		release()
+		if outcome.Held == nil {
+			release()
+		} else {
+			go held(outcome.Held, release)
+		}
 		l.finished <- completion{s.trial, s.site, outcome}
 	}()
 	return true
+}
+
+// held gives a lease back when what it was for is gone.
+func held(until <-chan struct{}, release func()) {
+	t := time.NewTimer(longestHeld)
+	defer t.Stop()
+	select {
+	case <-until:
+	case <-t.C:
+	}
+	release()
 }
 
 func (l *loop) settle(ctx context.Context, c completion) {

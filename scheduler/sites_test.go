@@ -278,3 +278,57 @@ func TestLastSiteGivenUpEndsTheJob(t *testing.T) {
 		}
 	})
 }
+
+// oneLease are shares of which there is one.
+type oneLease struct {
+	mu    sync.Mutex
+	taken bool
+	freed chan struct{}
+}
+
+func (s *oneLease) Acquire(context.Context, string, Resources) (func(), bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.taken {
+		return nil, false, nil
+	}
+	s.taken = true
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.taken = false
+		s.freed <- struct{}{}
+	}, true, nil
+}
+
+func (s *oneLease) Freed() <-chan struct{} { return s.freed }
+
+// A lease outlives its try as long as there is something left of it, but not for ever.
+func TestLeaseIsHeldUntilWhatItWasForIsGone(t *testing.T) {
+	for name, c := range map[string]struct {
+		gone time.Duration // after the try; 0 is never
+		want time.Duration
+	}{"gone": {10 * time.Second, 12 * time.Second}, "never": {0, longestHeld + 2*time.Second}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFleet(1)
+				f.try = func(a Assignment) (time.Duration, Outcome) {
+					if a.Trial > 0 {
+						return time.Second, Outcome{}
+					}
+					held := make(chan struct{})
+					if c.gone > 0 {
+						time.AfterFunc(time.Second+c.gone, func() { close(held) })
+					}
+					return time.Second, Outcome{Held: held}
+				}
+				o := f.options(2)
+				o.Sites[0].Shares = &oneLease{freed: make(chan struct{}, 1)}
+				begun := time.Now()
+				if _, err := Run(t.Context(), o, several(2, everywhere(1, Resources{}))); err != nil || time.Since(begun) != c.want {
+					t.Errorf("%v after %s, want %s", err, time.Since(begun), c.want)
+				}
+			})
+		})
+	}
+}

@@ -170,6 +170,9 @@ func (j *Job) Run(ctx context.Context) (Summary, error) {
 	}, j.schedule())
 	for _, s := range j.sites {
 		s.runner.Wait()
+		for id, err := range s.images.RemoveLeft(ctx) {
+			j.tally.cleanupFailed(fmt.Sprintf("%s of a build: %v", id, err))
+		}
 	}
 	err = errors.Join(err, <-locked)
 	if cause := context.Cause(ctx); errors.As(cause, new(*OutageError)) || errors.As(cause, new(*results.GoneError)) || errors.As(cause, new(*BudgetError)) {

@@ -33,7 +33,8 @@ type outage struct {
 	patience time.Duration
 	stop     context.CancelCauseFunc // of the job
 	tell     func(code, message string)
-	alone    bool // the job has no other site
+	back     func(context.Context) // is told when the provider was seen to work; may be nil
+	alone    bool                  // the job has no other site
 
 	mu     sync.Mutex // guards what follows
 	away   time.Time  // when the provider was last seen not to answer
@@ -160,6 +161,9 @@ func (o *outage) Recover(ctx context.Context) error {
 			if said {
 				o.tell(NoteOutageOver, fmt.Sprintf("the outage is over after %s", time.Since(begun).Round(time.Second)))
 			}
+			if o.back != nil {
+				o.back(ctx)
+			}
 			return nil
 		case errors.As(err, new(*results.GoneError)):
 			o.stop(err) // it does not come back
@@ -201,6 +205,10 @@ func (j *Job) watchOutages(ctx context.Context) (context.Context, context.Cancel
 		s.outage = &outage{
 			probe: func(ctx context.Context) error { return j.working(ctx, s) }, patience: outagePatience, stop: stop,
 			tell: func(code, message string) { j.note(code, j.at(s)+message) }, alone: len(j.sites) == 1,
+			back: func(ctx context.Context) {
+				s.runner.RemoveLeft()
+				s.images.RemoveLeft(ctx)
+			},
 		}
 		if sec := j.app.Host.Providers[s.name].Limits.OutageSec; sec > 0 {
 			s.outage.patience = time.Duration(sec * float64(time.Second))

@@ -162,7 +162,11 @@ func (a *App) decorate(p providers.Provider, pool *shares.Pool, l configs.Limits
 		{limit.Reads, l.ReadsPerSec, int(l.ReadsPerSec)},
 		{limit.Execs, l.ExecsPerSec, int(l.ExecsPerSec)},
 	} {
-		if c.perSec > 0 {
+		switch {
+		case c.perSec <= 0:
+		case c.class == limit.Creates:
+			o.Paces[c.class] = pool.Creates(c.perSec, max(1, c.burst))
+		default:
 			o.Paces[c.class] = pool.Pace(string(c.class), c.perSec, max(1, c.burst))
 		}
 	}

@@ -19,6 +19,7 @@ type site struct {
 	images   *runner.Images
 	runner   *runner.Runner
 	outage   *outage
+	bounded  bool // there are limits of what it has at once
 	requests map[string]snapshots.Request
 }
 
@@ -26,6 +27,7 @@ type site struct {
 func (j *Job) openSites(fleet Fleet) error {
 	for _, m := range fleet {
 		s := &site{Member: m, name: m.Info().Name, requests: map[string]snapshots.Request{}}
+		s.bounded = j.app.Host.Providers[s.name].Limits.Room()
 		j.sites = append(j.sites, s)
 		var err error
 		if s.store, err = j.app.snapshotStore(s.name); err != nil {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"harborgate/providers/limit"
 	"harborgate/scheduler"
 	"harborgate/trials"
 	"harborgate/trials/results"
@@ -27,8 +28,12 @@ func (j tries) Run(ctx context.Context, a scheduler.Assignment) scheduler.Outcom
 	j.tally.tryStarted(t.Name, t.retries+a.Try-1-a.Moves)
 	j.placed(t, a, number)
 	begun := time.Now()
-	res := j.try(ctx, t, a)
+	gone := make(chan struct{})
+	res := j.try(limit.Impatient(ctx), t, a, func() { close(gone) })
 	out := j.next(ctx, t, a, res, begun)
+	if j.sites[a.Site].bounded {
+		out.Held = gone
+	}
 	again := out.Retry || out.Move
 	if again {
 		if _, err := results.Archive(j.trialDir(t)); err != nil {
@@ -60,18 +65,27 @@ func (j tries) next(ctx context.Context, t *PlannedTrial, a scheduler.Assignment
 
 func (j *Job) trialDir(t *PlannedTrial) string { return filepath.Join(j.Dir, t.Name) }
 
-func (j *Job) try(ctx context.Context, t *PlannedTrial, a scheduler.Assignment) *trials.Result {
-	if err := j.files.Present(); err != nil { // a trial must not make it anew
+// try runs one. gone is told when it has no sandbox any more.
+func (j *Job) try(ctx context.Context, t *PlannedTrial, a scheduler.Assignment, gone func()) *trials.Result {
+	sink, err := j.place(t, a)
+	if err != nil {
+		gone()
 		return j.lost(t, a, err)
+	}
+	try := j.describe(t, a, sink)
+	try.Gone = gone
+	return j.sites[a.Site].runner.Run(ctx, try)
+}
+
+// place is the directory of a try.
+func (j *Job) place(t *PlannedTrial, a scheduler.Assignment) (*results.Trial, error) {
+	if err := j.files.Present(); err != nil { // a trial must not make it anew
+		return nil, err
 	}
 	if err := t.stands.archive(j.trialDir(t)); err != nil {
-		return j.lost(t, a, err)
+		return nil, err
 	}
-	sink, err := results.NewTrial(j.trialDir(t), t.earlier+a.Try, results.DefaultLimits())
-	if err != nil {
-		return j.lost(t, a, err)
-	}
-	return j.sites[a.Site].runner.Run(ctx, j.describe(t, a, sink))
+	return results.NewTrial(j.trialDir(t), t.earlier+a.Try, results.DefaultLimits())
 }
 
 // archive takes the result out of force, now that the next try begins.

@@ -54,7 +54,7 @@ func openCloud(o *shares.Owner, name string, t terms) (*cloud, error) {
 		fake.New(fake.Options{Name: name, Control: p}),
 		limit.Options{
 			Pauses: func(c limit.Class) limit.Pause { return pool.Pause(string(c)) },
-			Paces:  map[limit.Class]limit.Pace{limit.Creates: pool.Pace("creates", t.perSec, t.burst)},
+			Paces:  map[limit.Class]limit.Pace{limit.Creates: pool.Creates(t.perSec, t.burst)},
 		},
 	)}, nil
 }

@@ -129,17 +129,34 @@ func (a *account) used() Need {
 // and waits comes first, with what it was refused. What is larger than a limit has
 // it when it is alone.
 func (a *account) acquire(id, label string, need, limits Need, now int64) (why string) {
+	why, _ = a.admit(id, label, need, limits, rate{}, now)
+	return why
+}
+
+// admit is acquire for a sandbox that is made at once: there must be a turn for that,
+// too, and it is taken. again is when that will be, if nothing else is in the way.
+func (a *account) admit(id, label string, need, limits Need, r rate, now int64) (why string, again time.Duration) {
 	used, mine := a.used(), a.owner(id, label)
-	if why = a.full(used, need, limits, now); why == "" {
-		why = a.yields(id, used.plus(need), limits, now)
+	turns, next, held := a.due(r, now)
+	switch why = a.full(used, need, limits, now); {
+	case why != "":
+	case turns == 0:
+		why, again = held, next
+	default:
+		if why = a.yields(id, used.plus(need), limits, turns, now); why != "" {
+			again = next
+		}
 	}
 	if why != "" {
 		mine.Want, mine.Asked = need, now
 		a.Refused = &Refusal{At: now, Why: why}
-		return why
+		return why, again
 	}
 	mine.Use, mine.Want, mine.Asked = mine.Use.plus(need), Need{}, 0
-	return ""
+	if r.PerSecond > 0 {
+		a.turn(creates, r.PerSecond, r.Burst, now)
+	}
+	return "", 0
 }
 
 func (a *account) full(used, need, limits Need, now int64) string {
@@ -156,8 +173,8 @@ func (a *account) full(used, need, limits Need, now int64) string {
 }
 
 // yields says for whom id waits although there is room: with what those were refused
-// who use less, there is none.
-func (a *account) yields(id string, after, limits Need, now int64) string {
+// who use less, there is none, or no turn is left to make a sandbox.
+func (a *account) yields(id string, after, limits Need, turns int, now int64) string {
 	mine := a.Owners[id].Use.Sandboxes
 	hungry := 0
 	for other, p := range a.Owners {
@@ -166,7 +183,7 @@ func (a *account) yields(id string, after, limits Need, now int64) string {
 			hungry++
 		}
 	}
-	if hungry > 0 && after.lack(limits) != "" {
+	if hungry > 0 && (hungry >= turns || after.lack(limits) != "") {
 		return "another job that has less waits"
 	}
 	return ""
@@ -253,11 +270,14 @@ func (a *account) turn(class string, perSecond float64, burst int, now int64) ti
 	}
 	interval := int64(float64(time.Second) / perSecond)
 	p.Empty = max(p.Empty, now) + interval
-	wait := max(0, p.Empty-int64(max(burst+1, 2)/2)*interval-now)
+	wait := max(0, p.Empty-atOnce(burst)*interval-now)
 	p.Taken++
 	p.remember(now + wait)
 	return time.Duration(wait)
 }
+
+// atOnce is half of a burst, rounded up.
+func atOnce(burst int) int64 { return int64(max(burst+1, 2) / 2) }
 
 func (p *pace) remember(at int64) {
 	start := at - at%int64(sliceLength)

@@ -37,6 +37,9 @@ type Pool struct {
 	limits Need
 	urgent map[chan struct{}]bool // of those who wait in Await
 	swept  map[string]bool        // dead processes that are, or were, swept after
+	rate   rate                   // of creates
+	paid   []time.Time            // turns to create that came with leases and were not used
+	timer  *time.Timer            // tells when there is a turn; nil before the first
 }
 
 // poolsDir is below the state directory.
@@ -78,16 +81,17 @@ func (p *Pool) For(label string, limits Need) {
 	p.label, p.limits = label, limits
 }
 
-func (p *Pool) purpose() (string, Need) {
+func (p *Pool) purpose() (string, Need, rate) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.label, p.limits
+	return p.label, p.limits, p.rate
 }
 
 // Close gives everything back.
 func (p *Pool) Close() error {
 	p.end()
 	p.wg.Wait()
+	p.tellIn(0)
 	err := p.change(func(a *account, _ int64) bool {
 		delete(a.Owners, p.o.ID)
 		return true
@@ -158,11 +162,12 @@ func (p *Pool) acquire(ctx context.Context, need Need) (release func(), ok bool,
 		return nil, false, err
 	}
 	need.Sandboxes = 1
-	label, limits := p.purpose()
+	label, limits, r := p.purpose()
 	var why string
+	var again time.Duration
 	var dead []string
 	err = p.change(func(a *account, now int64) bool {
-		if why = a.acquire(p.o.ID, label, need, limits, now); why != "" {
+		if why, again = a.admit(p.o.ID, label, need, limits, r, now); why != "" {
 			dead = p.dead(a)
 		}
 		return true
@@ -173,8 +178,10 @@ func (p *Pool) acquire(ctx context.Context, need Need) (release func(), ok bool,
 	case why != "":
 		p.bury(dead)
 		p.signal(p.nudge)
+		p.tellIn(again)
 		return nil, false, nil
 	}
+	p.pay()
 	return sync.OnceFunc(func() { p.release(need) }), true, nil
 }
 

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -172,9 +173,34 @@ func (p *Provider) Destroy(ctx context.Context, id providers.ID) error {
 	return p.call(ctx, "destroy", Deletes, func() error { return p.Provider.Destroy(ctx, id) })
 }
 
+// impatience is that of work which can wait or go elsewhere, until its first create.
+type impatience struct{ used atomic.Bool }
+
+type impatienceKey struct{}
+
+// Impatient is for work that can be done later, or elsewhere: its first create is refused
+// in a pause (KindRateLimited) and does not wait for its end. Later ones do, because
+// something is to be lost by then.
+func Impatient(ctx context.Context) context.Context {
+	return context.WithValue(ctx, impatienceKey{}, &impatience{})
+}
+
+// impatient reports whether a create is the first of such work.
+func impatient(ctx context.Context) bool {
+	i, ok := ctx.Value(impatienceKey{}).(*impatience)
+	return ok && !i.used.Swap(true)
+}
+
 // Create implements providers.Provider. The slot is taken first: who waits for
 // one has not used up a turn.
 func (p *Provider) Create(ctx context.Context, spec providers.Spec) (providers.Sandbox, error) {
+	if impatient(ctx) {
+		if wait, err := p.pauses[Creates].Cool(); err != nil || wait > 0 {
+			return nil, errors.Join(err, &providers.Error{
+				Op: "create", Kind: providers.KindRateLimited, RetryAfter: wait, Err: fmt.Errorf("the provider asked for a pause that lasts %s more", wait.Round(time.Second)),
+			})
+		}
+	}
 	release, err := p.o.AtOnce.Acquire(ctx)
 	if err != nil {
 		return nil, waitError(ctx, "create", err)

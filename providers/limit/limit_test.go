@@ -290,3 +290,26 @@ func TestNoTurnBeforeTheDeadlineIsATimeout(t *testing.T) {
 		}
 	})
 }
+
+// Work that can go elsewhere does not wait for the end of a pause with its first create,
+// and does with its second.
+func TestFirstCreateOfImpatientWorkIsRefusedInAPause(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := &driver{start: time.Now(), errs: []error{&providers.Error{Kind: providers.KindRateLimited, RetryAfter: time.Minute}}}
+		p := limit.New(d, limit.Options{})
+		if _, err := p.Create(t.Context(), providers.Spec{}); !providers.Is(err, providers.KindRateLimited) {
+			t.Fatal(err)
+		}
+		ctx := limit.Impatient(t.Context())
+		begun := time.Now()
+		_, err := p.Create(ctx, providers.Spec{})
+		var e *providers.Error
+		if !errors.As(err, &e) || e.Kind != providers.KindRateLimited || e.RetryAfter != time.Minute || time.Since(begun) != 0 {
+			t.Errorf("%v after %s", err, time.Since(begun))
+		}
+		if _, err := p.Create(ctx, providers.Spec{}); err != nil || time.Since(begun) != time.Minute {
+			t.Errorf("%v after %s", err, time.Since(begun))
+		}
+	})
+}

@@ -30,6 +30,9 @@ type Images struct {
 	kind    string                 // type of the provider
 
 	digests sync.Map // context directory → func() (string, error), computed once
+
+	mu   sync.Mutex // guards left
+	left []providers.Sandbox
 }
 
 // ImagesOptions are what Images work with.

@@ -39,7 +39,7 @@ func (im *Images) sandbox(ctx context.Context, from providers.Source, network pr
 }
 
 // remove removes a build's sandbox. What was built does not depend on it: one that
-// cannot be removed is left to the sweep of whoever comes after this process.
+// cannot be removed is for RemoveLeft.
 func (im *Images) remove(ctx context.Context, s providers.Sandbox, log io.Writer) {
 	ctx, cancel := providers.Cleanup(ctx, putAway, putAway)
 	defer cancel()
@@ -55,6 +55,28 @@ func (im *Images) remove(ctx context.Context, s providers.Sandbox, log io.Writer
 		}
 	}
 	fmt.Fprintf(log, "harbor: sandbox %s is left for now: %v\n", s.ID(), err)
+	im.mu.Lock()
+	defer im.mu.Unlock()
+	im.left = append(im.left, s)
+}
+
+// RemoveLeft tries again to remove builds' sandboxes that could not be removed, and
+// returns why those stay that stay.
+func (im *Images) RemoveLeft(ctx context.Context) map[providers.ID]error {
+	im.mu.Lock()
+	defer im.mu.Unlock()
+	stay := map[providers.ID]error{}
+	var left []providers.Sandbox
+	for _, s := range im.left {
+		ctx, cancel := providers.Cleanup(ctx, putAway, hurry)
+		if err := s.Destroy(ctx); err != nil {
+			stay[s.ID()] = err
+			left = append(left, s)
+		}
+		cancel()
+	}
+	im.left = left
+	return stay
 }
 
 // starts proves what was built before anybody counts on it: a sandbox of it runs a

@@ -15,6 +15,7 @@ package runner
 import (
 	"context"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"harborgate/agents"
@@ -83,6 +84,9 @@ type Try struct {
 	TaskDigest   string  // see trials.Extra
 	Source       *Source // grade this trial's work, run no agent; nil runs one
 	Sink         Sink
+	// Gone is told once when no sandbox of the try is left, or none can be removed: before
+	// Run returns, or later. May be nil.
+	Gone func()
 }
 
 // Run executes a try. When it returns, the result is on disk and the sandbox is
@@ -178,6 +182,7 @@ type run struct {
 	sandbox         providers.Sandbox
 	cutter          cutter
 	removed         bool             // the sandbox was destroyed before its time (separate verifier)
+	stuck           atomic.Int32     // the try itself, and removals that failed
 	verifierImage   providers.Source // of a separate verifier
 	verifierSandbox providers.Sandbox
 	verifierStatus  providers.ExitStatus
@@ -192,6 +197,7 @@ type run struct {
 
 func (r *Runner) begin(t *Try) *run {
 	x := &run{r: r, t: t, begun: time.Now(), streamed: &streamed{sink: t.Sink}}
+	x.stuck.Store(1)
 	x.log = t.Sink.Logger(r.opt.Logger)
 	x.res = &trials.Result{
 		SchemaVersion: trials.ResultSchema, ID: t.ID, TrialName: t.Config.TrialName, TrialURI: t.Sink.URI(),

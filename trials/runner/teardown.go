@@ -53,15 +53,29 @@ type removal struct {
 // those that failed. Call it after the last Run.
 func (r *Runner) Wait() {
 	r.removals.under.Wait()
-	var last sync.WaitGroup
+	r.again(func(f removal) {
+		f.run.told(f.sandbox, f.err)
+		f.run.unstick()
+	})
+}
+
+// RemoveLeft tries removals again that failed. Call it when the provider does its work
+// again: places that wait for them are free then.
+func (r *Runner) RemoveLeft() { r.again(r.removals.put) }
+
+// again is one more attempt at all removals that failed.
+func (r *Runner) again(failed func(removal)) {
+	var all sync.WaitGroup
 	for _, f := range r.removals.take(0) {
-		last.Go(func() {
-			if err := f.run.destroy(f.ctx, f.sandbox); err != nil {
-				f.run.told(f.sandbox, err)
+		all.Go(func() {
+			if f.err = f.run.destroy(f.ctx, f.sandbox); f.err != nil {
+				failed(f)
+			} else {
+				f.run.unstick()
 			}
 		})
 	}
-	last.Wait()
+	all.Wait()
 }
 
 // take hands out what failed, with a limit only what failed less often.
@@ -121,6 +135,7 @@ func (r *Runner) answers(ctx context.Context) bool {
 func (x *run) teardown(ctx context.Context) {
 	if x.r.opt.AwaitRemoval {
 		x.removeAll(ctx)
+		x.unstick()
 		return
 	}
 	m := &x.r.removals
@@ -128,7 +143,15 @@ func (x *run) teardown(ctx context.Context) {
 	m.under.Go(func() {
 		defer func() { <-m.slots }()
 		x.removeAll(ctx)
+		x.unstick()
 	})
+}
+
+// unstick counts what the try still has: itself, and each removal that failed.
+func (x *run) unstick() {
+	if x.stuck.Add(-1) == 0 && x.t.Gone != nil {
+		x.t.Gone()
+	}
 }
 
 func (x *run) removeAll(ctx context.Context) {
@@ -152,12 +175,15 @@ func (x *run) removeAll(ctx context.Context) {
 // succeeds, because the provider does its work again then.
 func (x *run) remove(ctx context.Context, s providers.Sandbox) {
 	if err := x.destroy(ctx, s); err != nil {
+		x.stuck.Add(1)
 		x.r.removals.put(removal{run: x, ctx: ctx, sandbox: s, err: err})
 		return
 	}
 	for _, f := range x.r.removals.take(mostAgain) {
 		if f.err = f.run.destroy(f.ctx, f.sandbox); f.err != nil {
 			x.r.removals.put(f)
+		} else {
+			f.run.unstick()
 		}
 	}
 }

@@ -139,3 +139,33 @@ func TestTimesOfATryAddUp(t *testing.T) {
 		}
 	})
 }
+
+// The places of sandboxes that could not be removed are free when they are, and a
+// provider that is there again is asked at once.
+func TestPlaceIsFreeWhenTheSandboxIsGone(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		r.options = func(o *Options) { o.AwaitRemoval = true }
+		gone := 0
+		r.try.Gone = func() { gone++ }
+		want(t, r.run(t.Context()), "1.0", "")
+		if gone != 1 {
+			t.Errorf("told %d times", gone)
+		}
+		sink, err := results.NewTrial(r.dir, 2, results.DefaultLimits())
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.try.Sink, r.try.Number, r.try.Lock = sink, 2, &trials.TrialLock{}
+		r.world.Inject(fake.Fault{Op: fake.OpDestroy, Nth: 1, Effect: fake.Refuse, Kind: providers.KindUnavailable})
+		r.runner.Run(t.Context(), &r.try)
+		if gone != 1 || r.world.Left() != 1 {
+			t.Errorf("told %d times, %d left", gone, r.world.Left())
+		}
+		r.runner.RemoveLeft()
+		if gone != 2 || r.world.Left() != 0 {
+			t.Errorf("told %d times, %d left", gone, r.world.Left())
+		}
+		r.runner.Wait()
+	})
+}
