@@ -116,7 +116,9 @@ func setUp(e *testscript.Env) error {
 	e.Setenv("OWN_ENGINE", engine)
 	e.Defer(func() {
 		removeAll(e)
-		_ = exec.Command(engine, "stop", filepath.Join(e.WorkDir, "e")).Run() // most scenarios start none
+		for _, dir := range []string{"e", "old"} { // most scenarios start none
+			_ = exec.Command(engine, "stop", filepath.Join(e.WorkDir, dir)).Run()
+		}
 	})
 	return os.MkdirAll(filepath.Join(e.WorkDir, "home"), 0o755)
 }

@@ -116,6 +116,7 @@ func (s ExitStatus) String() string {
 type Death struct {
 	ExitCode  int
 	OOMKilled bool
+	Lost      bool   // the provider's doing: nothing in the sandbox ended it
 	Output    string // tail of the first process's output
 }
 
@@ -123,6 +124,8 @@ func (d Death) String() string {
 	switch {
 	case d.OOMKilled:
 		return "the sandbox was killed because it ran out of memory"
+	case d.Lost:
+		return "the provider lost the sandbox"
 	case d.Output != "":
 		return fmt.Sprintf("the sandbox's first process exited with code %d: %s", d.ExitCode, d.Output)
 	default:

@@ -53,6 +53,7 @@ type placing struct {
 	now   time.Time
 	use   total
 	loads []load
+	begun []int
 	full  []bool // sites where something did not fit
 	heads []head
 	last  int // trial that was placed last; those before it are placed or closed
@@ -67,13 +68,13 @@ type head struct {
 }
 
 func newPlacing(s *state, now time.Time) *placing {
-	p := &placing{state: s, now: now, use: s.use.clone(), loads: make([]load, len(s.sites)), full: make([]bool, len(s.sites)), last: -1}
+	p := &placing{state: s, now: now, use: s.use.clone(), loads: make([]load, len(s.sites)), begun: make([]int, len(s.sites)), full: make([]bool, len(s.sites)), last: -1}
 	if len(s.asleep) > 0 {
 		p.work.wake = s.trials[s.asleep[0]].notBefore
 	}
 	for k := range s.sites {
 		site := &s.sites[k]
-		p.loads[k] = site.use
+		p.loads[k], p.begun[k] = site.use, site.begun
 		if now.Before(site.coolUntil) && site.health == up {
 			p.work.wake = earliest(p.work.wake, site.coolUntil)
 		}
@@ -112,13 +113,13 @@ func (p *placing) advance(h *head) bool {
 }
 
 // preferred reports whether site a comes before b for a trial: by rank, then by
-// what each has of its share, then by cost, then by the order of the sites.
+// what each had of its share, then by cost, then by the order of the sites.
 func (p *placing) preferred(a, b, trial int) bool {
 	x, y := &p.sites[a], &p.sites[b]
 	if x.Rank != y.Rank {
 		return x.Rank < y.Rank
 	}
-	if l, r := (p.loads[a].trials+1)*y.Weight, (p.loads[b].trials+1)*x.Weight; l != r {
+	if l, r := (p.begun[a]+1)*y.Weight, (p.begun[b]+1)*x.Weight; l != r {
 		return l < r
 	}
 	if l, r := p.trials[trial].Places[a].Cost, p.trials[trial].Places[b].Cost; l != r {
@@ -138,6 +139,7 @@ func (p *placing) consider(h *head) {
 		p.work.starts = append(p.work.starts, start{trial: i, site: h.site, passed: p.passed(i, h.site)})
 		p.use.count(t.Pool, 1)
 		p.loads[h.site].count(t.Needs, 1)
+		p.begun[h.site]++
 		p.last = i
 	case p.now.Sub(t.queued) > patience && !p.elsewhere(i, h):
 		p.close(h.site) // it waited long enough: nobody passes it any more

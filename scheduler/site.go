@@ -48,6 +48,7 @@ func (d *Demand) class() class { return class{d.Pool, d.Needs} }
 type site struct {
 	Site
 	use    load
+	begun  int // tries that began here, or as many as its share was while it was away
 	images map[string]*image
 	ready  map[class][]int // in the order of the job
 

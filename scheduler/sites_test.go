@@ -332,3 +332,31 @@ func TestLeaseIsHeldUntilWhatItWasForIsGone(t *testing.T) {
 		})
 	}
 }
+
+// Weights hold over time, also where one trial runs at once. What others did while a site
+// was away it need not make up for.
+func TestWeightsHoldOneAtATime(t *testing.T) {
+	t.Parallel()
+	s := newState(Options{MaxTrials: 1, Sites: []Site{{Weight: 3}, {Weight: 1}}}, several(60, everywhere(2, Resources{})), start0)
+	run := func(n int) (at [2]int) {
+		for range n {
+			s.wake(start0)
+			x := place(s, start0).starts[0]
+			at[x.site]++
+			s.tryStarted(x.trial, x.site)
+			s.tryEnded(x.trial)
+		}
+		return at
+	}
+	if got := run(20); got != [2]int{15, 5} {
+		t.Errorf("%v", got)
+	}
+	s.doubt(1, "away")
+	if got := run(20); got != [2]int{20, 0} {
+		t.Errorf("%v while it was away", got)
+	}
+	s.recovered(1)
+	if got := run(8); got != [2]int{6, 2} {
+		t.Errorf("%v after it was", got)
+	}
+}

@@ -212,6 +212,7 @@ func (s *state) tryStarted(i, k int) {
 	t := &s.trials[i]
 	t.status, t.site = running, k
 	t.tries++
+	s.sites[k].begun++
 	s.count(t, 1)
 }
 
@@ -263,7 +264,17 @@ func (s *state) doubt(k int, why string) bool {
 	return true
 }
 
-func (s *state) recovered(k int) { s.sites[k].health, s.sites[k].why = up, "" }
+// recovered takes a site in again. What others of its rank did meanwhile it need not
+// make up for.
+func (s *state) recovered(k int) {
+	site := &s.sites[k]
+	site.health, site.why = up, ""
+	for i := range s.sites {
+		if other := &s.sites[i]; i != k && other.Rank == site.Rank {
+			site.begun = max(site.begun, other.begun*site.Weight/other.Weight)
+		}
+	}
+}
 
 // giveUp takes a site out for good. It reports whether another is left.
 func (s *state) giveUp(k int, why string) bool {

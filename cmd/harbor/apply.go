@@ -133,11 +133,22 @@ func (f *sharedFlags) applyAgent(s *pflag.FlagSet, a *trials.AgentConfig) error 
 	return nil
 }
 
+// checkEnv refuses a list of providers that cannot be one.
+func checkEnv(text string) error {
+	if _, err := configs.ParseChoices(text); err != nil {
+		return usageError{fmt.Errorf("-e: %w", err)}
+	}
+	return nil
+}
+
 func (f *sharedFlags) applyEnvironment(s *pflag.FlagSet, c *trials.EnvironmentConfig) error {
 	if given(s, "environment-import-path") {
 		return refusedError{"environment-import-path", "Python classes cannot be loaded; use -e with one of `harbor env list`"}
 	}
 	if given(s, "env") {
+		if err := checkEnv(f.env); err != nil {
+			return err
+		}
 		c.Type, c.ImportPath = &f.env, nil
 	}
 	kw, err := kwargs("--ek", f.envKwargs)

@@ -29,7 +29,7 @@ func newCleanupCommand(e *env) *cobra.Command {
 	})
 	c.Flags().BoolVar(&dry, "dry-run", false, "only show what would be removed")
 	c.Flags().BoolVar(&images, "images", false, "also remove images that harbor built and nobody uses")
-	c.Flags().StringArrayVarP(&names, "env", "e", []string{"docker"}, "provider to clean (repeatable)")
+	c.Flags().StringArrayVarP(&names, "env", "e", nil, "provider to clean (repeatable; default all that are configured or were used, or docker)")
 	return c
 }
 
@@ -43,6 +43,12 @@ type cleaned struct {
 }
 
 func cleanup(c *cobra.Command, e *env, a *app.App, names []string, dry, images bool) error {
+	if len(names) == 0 {
+		var err error
+		if names, err = a.Used(); err != nil {
+			return codedError{exitNothing, err}
+		}
+	}
 	for _, name := range names {
 		if _, err := a.Provider(name); err != nil {
 			return codedError{exitNothing, err}

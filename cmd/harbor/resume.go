@@ -155,7 +155,11 @@ func (o *runOptions) resumeJob(ctx context.Context, args []string) error {
 		return codedError{exitNothing, err}
 	}
 	cfg.JobsDir, cfg.JobName = filepath.Dir(dir), filepath.Base(dir)
-	o.flags.applyOperation(o.cmd.Flags(), &cfg)
+	if o.flags.applyOperation(o.cmd.Flags(), &cfg); given(o.cmd.Flags(), "env") {
+		if err := checkEnv(o.flags.env); err != nil {
+			return err
+		}
+	}
 	if err := o.fillSecrets(&cfg); err != nil {
 		return codedError{exitNothing, err}
 	}

@@ -377,5 +377,8 @@ func plural(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
 	}
+	if strings.HasSuffix(what, "x") {
+		what += "e"
+	}
 	return fmt.Sprintf("%d %ss", n, what)
 }

@@ -123,6 +123,8 @@ func (x *run) causeOf(err error, kind providers.Kind) trials.Cause {
 		return trials.CauseOutOfMemory
 	case x.hostCause(err) == trials.CauseHost: // whatever was done with the file
 		return trials.CauseHost
+	case died && death.Lost:
+		return trials.CauseProvider
 	case died, x.sandbox != nil && (kind == providers.KindNotFound && !marked):
 		return trials.CauseSandboxLost
 	case marked:

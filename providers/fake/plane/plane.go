@@ -276,7 +276,7 @@ func (p *Plane) Exec(_ context.Context, id providers.ID) (wait time.Duration, er
 		p.lose(id)
 	}
 	if p.boxes[id] == nil {
-		err := &providers.Error{Op: string(OpExec), ID: string(id), Kind: providers.KindUnavailable, Death: &providers.Death{ExitCode: lostExit}, Err: errLost}
+		err := &providers.Error{Op: string(OpExec), ID: string(id), Kind: providers.KindUnavailable, Death: &providers.Death{ExitCode: lostExit, Lost: true}, Err: errLost}
 		return 0, p.refuse(OpExec, ReasonGone, err)
 	}
 	p.calls[OpExec].Done++
