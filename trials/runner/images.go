@@ -152,14 +152,14 @@ func (im *Images) build(task *tasks.Task, title, dir string, c trials.TrialConfi
 	key := snapshots.KeyOf(parts...)
 	limit := trials.EffectiveTimeouts(task.Config, nil, c).EnvironmentStart
 	return snapshots.Request{
-		Key: key, Try: try, Title: "task " + title, Limit: buildTime(limit), Check: im.builder.InspectImage,
+		Key: key, Try: try, Title: "task " + title, Limit: buildTime(limit), Check: im.standing,
 		Build: func(ctx context.Context, log io.Writer) (providers.Image, error) {
 			begun := time.Now()
 			if err := im.warnOf(ctx, "task "+title, dir, log); err != nil {
 				return providers.Image{}, err
 			}
 			img, err := im.builder.BuildImage(ctx, providers.Build{
-				ContextDir: dir, Tag: tag(title, key), Labels: map[string]string{imageLabel: string(key), ImageHostLabel: im.Host},
+				ContextDir: dir, Tag: tag(title, key), Labels: map[string]string{imageLabel: string(key), ImageHostLabel: im.Host, basesLabel: im.bases(ctx, dir)},
 				NoCache: c.Environment.ForceBuild, Progress: im.steps(key, log),
 			})
 			if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {

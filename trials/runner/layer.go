@@ -89,6 +89,9 @@ func orDefault(limit trials.Limit, otherwise time.Duration) time.Duration {
 // leads to the image that it was made from.
 func (im *Images) findLayer(ctx context.Context, env snapshots.Request, moves bool, id string) (providers.Image, error) {
 	img, err := im.keeper.InspectSnapshot(ctx, id)
+	if err == nil {
+		err = im.moved(ctx, img)
+	}
 	if err != nil || !moves {
 		return img, err
 	}
@@ -149,6 +152,6 @@ func (b *layerBuild) keep(ctx context.Context) (string, error) {
 		return "", err
 	}
 	return b.im.keeper.Snapshot(ctx, s.ID(), tag(b.wanted.title, b.key), map[string]string{
-		imageLabel: string(b.key), ImageHostLabel: b.im.Host, baseLabel: b.env.ID,
+		imageLabel: string(b.key), ImageHostLabel: b.im.Host, baseLabel: b.env.ID, basesLabel: b.env.Labels[basesLabel],
 	})
 }
