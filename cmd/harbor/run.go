@@ -147,15 +147,10 @@ func (o *runOptions) job(ctx context.Context, a *app.App, cfg trials.JobConfig) 
 	if err := o.confirmVariables(plan); err != nil {
 		return err
 	}
-	fleet, err := a.Open(cfg.Environment)
+	fleet, err := o.fleet(ctx, a, plan)
 	if err != nil {
 		return codedError{exitNothing, err}
 	}
-	down, err := fleet.Check(ctx)
-	if err != nil {
-		return codedError{exitNothing, err}
-	}
-	o.warn(down)
 	if o.flags.dryRun {
 		notes, err := a.CheckModels(ctx, plan, o.flags.settings)
 		o.warn(notes)

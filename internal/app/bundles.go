@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"slices"
 
 	"harborgate/agents"
 	"harborgate/tasks"
@@ -40,8 +41,21 @@ func (a *App) SweepAgents(onlyFind bool) (left []string, err error) {
 	return a.packages.Sweep(onlyFind)
 }
 
-// installable says why a trial's agent could not be installed, which is wanted inside of
-// a sandbox without a network: that is the job's choice, no fault of the task.
+// Installable says why agents could not be installed, which is wanted inside of sandboxes
+// without a network: that is the job's choice, no fault of the tasks. A provider that
+// keeps snapshots installs them beforehand, with one.
+func (f Fleet) Installable(p *Plan) error {
+	if slices.ContainsFunc(f, func(m Member) bool { return m.Info().Can.Snapshots }) {
+		return nil
+	}
+	for _, t := range p.Trials {
+		if err := t.installable(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (p PlannedTrial) installable() error {
 	c := p.Config.Agent
 	if p.Config.SourceTrial != nil || p.Task.Config.Environment.Network.Mode != tasks.NetworkNone || !agents.InstallsInside(c) {
@@ -54,9 +68,6 @@ func (p PlannedTrial) installable() error {
 func (a *App) eachPart(p *Plan, do func(agents.Part) error) error {
 	seen := map[string]bool{}
 	for _, t := range p.Trials {
-		if err := t.installable(); err != nil {
-			return err
-		}
 		c := t.Config.Agent
 		key := fmt.Sprint(c.AgentName(), c.Kwargs["version"], c.Kwargs["install"], c.Kwargs["binary"])
 		if t.Config.SourceTrial != nil || seen[key] {

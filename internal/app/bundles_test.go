@@ -7,6 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"harborgate/providers"
+	"harborgate/providers/fake"
+	"harborgate/tasks"
 	"harborgate/trials"
 )
 
@@ -53,6 +56,46 @@ func TestAgentThatCannotBeFetchedIsSaidFirst(t *testing.T) {
 		n := 0
 		if err := r.app.FetchAgents(t.Context(), plan, func(string, string) { n++ }); wrong(err, c.failed) || n != c.fetching {
 			t.Errorf("%+v: %v, said %d times", c, err, n)
+		}
+	}
+}
+
+// noSnapshots is a provider that keeps none.
+type noSnapshots struct{ providers.Provider }
+
+func (p noSnapshots) Info() providers.Info {
+	i := p.Provider.Info()
+	i.Can.Snapshots = false
+	return i
+}
+
+// An agent that is installed inside of a sandbox without a network is refused before
+// anything is made, unless the provider keeps what was installed with one.
+func TestInstallInsideWithoutNetwork(t *testing.T) {
+	t.Parallel()
+	r := newModelRig(t, "true", "")
+	agent, model := "codex", "openai/m"
+	r.cfg.Agents[0].Name, r.cfg.Agents[0].ModelName = &agent, &model
+	without := noSnapshots{fake.New(fake.Options{})}
+	for _, c := range []struct {
+		install string
+		fleet   Fleet
+		refused bool
+	}{
+		{"inside", Alone(without), true},
+		{"host", Alone(without), false},
+		{"inside", Alone(fake.New(fake.Options{})), false},
+		{"inside", Fleet{{Provider: without}, {Provider: fake.New(fake.Options{})}}, false},
+	} {
+		r.cfg.Agents[0].Kwargs = trials.Object[any]{"install": c.install}
+		plan, err := NewPlan(r.cfg, "5e0c1f0e-0000-4000-8000-000000000000")
+		if err != nil {
+			t.Fatal(err)
+		}
+		plan.Trials[0].Task.Config.Environment.Network.Mode = tasks.NetworkNone
+		err = c.fleet.Installable(plan)
+		if (err != nil) != c.refused || err != nil && !strings.Contains(err.Error(), "allows no network: leave out --ak install=inside") {
+			t.Errorf("%s: %v, want refused %v", c.install, err, c.refused)
 		}
 	}
 }

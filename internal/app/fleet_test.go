@@ -155,6 +155,26 @@ func TestJobOutlivesEachOfItsProviders(t *testing.T) {
 	})
 }
 
+// A sandbox that was made and of which nobody was told, because its provider went away
+// with the answer, is gone when the job is.
+func TestSandboxWithoutAnAnswerIsRemoved(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		fleet, worlds := fakes("a", "b")
+		j := startOn(t, manyTrials(t), fleet, nil)
+		worlds["a"].Inject(fake.Fault{Op: fake.OpCreate, Nth: 5, Effect: fake.Lose, Kind: providers.KindUnavailable})
+		away(worlds["a"], 95*time.Second)
+		time.AfterFunc(150*time.Second, worlds["a"].Heal)
+		sum, err := j.Run(t.Context())
+		if x := sum.Result.Harborgate; x.Graded != 20 || err != nil || len(x.CleanupFailed) > 0 {
+			t.Errorf("%d graded, %v, %v, not removed %v", x.Graded, x.Ungraded, err, x.CleanupFailed)
+		}
+		if n := worlds["a"].Left(); n > 0 {
+			t.Errorf("%d sandboxes are left", n)
+		}
+	})
+}
+
 // One that is gone for good costs nothing when another can do its work.
 func TestProviderThatStaysAwayIsGivenUp(t *testing.T) {
 	t.Parallel()

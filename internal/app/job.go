@@ -170,6 +170,7 @@ func (j *Job) Run(ctx context.Context) (Summary, error) {
 	}, j.schedule())
 	for _, s := range j.sites {
 		s.runner.Wait()
+		j.removeLost(ctx, s)
 		for id, err := range s.images.RemoveLeft(ctx) {
 			j.tally.cleanupFailed(fmt.Sprintf("%s of a build: %v", id, err))
 		}

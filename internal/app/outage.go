@@ -186,6 +186,13 @@ func (o *outage) Recover(ctx context.Context) error {
 	}
 }
 
+// seen reports whether the provider did not answer at some time.
+func (o *outage) seen() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return !o.away.IsZero()
+}
+
 // words say what is wrong, and then what follows.
 func (o *outage) words(err error) string {
 	if !o.alone {

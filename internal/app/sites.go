@@ -131,6 +131,29 @@ func (s *site) needed(t PlannedTrial) ([]snapshots.Request, error) {
 	return []snapshots.Request{r}, err
 }
 
+// removeLost removes what a provider that went away made of this job and could not tell
+// of: a Create without an answer leaves nobody who knows the sandbox. Nothing of the job
+// runs any more. Where the provider does not answer, the next start's sweep does it.
+func (j *Job) removeLost(ctx context.Context, s *site) {
+	if !s.outage.seen() {
+		return
+	}
+	ctx, cancel := providers.Cleanup(ctx, sweepLimit, checkLimit)
+	defer cancel()
+	found, err := s.List(ctx, providers.Selector{
+		Labels:     map[string]string{providers.LabelOwner: j.app.owner.ID, providers.LabelJob: j.Plan.Config.JobName},
+		NamePrefix: providers.NamePrefix,
+	})
+	if err != nil {
+		j.log.Warn("what is left at a provider that was away is not known", "provider", s.name, "error", err)
+	}
+	for _, r := range found {
+		if err := s.Destroy(ctx, r.ID); err != nil {
+			j.tally.cleanupFailed(fmt.Sprintf("%s of %s: %v", r.ID, r.Labels[providers.LabelTrial], err))
+		}
+	}
+}
+
 // placed tells where a try runs, and why there.
 func (j *Job) placed(t *PlannedTrial, a scheduler.Assignment, number int) {
 	data := map[string]any{"provider": j.sites[a.Site].name, "reason": j.reason(a)}

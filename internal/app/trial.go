@@ -33,7 +33,7 @@ func (a *App) RunTrial(ctx context.Context, cfg trials.TrialConfig, p providers.
 		name: cfg.TrialName, id: id, agents: []trials.AgentConfig{cfg.Agent}, trialDir: func(string) string { return dir },
 	}, a.log)
 	defer func() { err = errors.Join(err, m.close()) }()
-	if err := errors.Join(t.installable(), m.ready(ctx, cfg.Agent)); err != nil {
+	if err := errors.Join(Alone(p).Installable(&Plan{Trials: []PlannedTrial{t}}), m.ready(ctx, cfg.Agent)); err != nil {
 		return nil, err
 	}
 	files, err := results.CreateJob(dir)

@@ -37,17 +37,9 @@ func unpinnedImage(s *subject) {
 
 // unpinnedFrom looks at what stages start from, unless that is an earlier stage.
 func (s *subject) unpinnedFrom(d dockerfile) {
-	stages := map[string]bool{"scratch": true}
-	for _, n := range d.nodes {
-		if !strings.EqualFold(n.Value, "from") || n.Next == nil {
-			continue
-		}
-		image := n.Next.Value
-		if !stages[strings.ToLower(image)] && unpinned(image) {
-			s.found(d.path, n.StartLine, 0, "FROM %s: %s", image, pinAdvice)
-		}
-		if as := n.Next.Next; as != nil && as.Next != nil {
-			stages[strings.ToLower(as.Next.Value)] = true
+	for _, base := range tasks.BaseImages(d.nodes) {
+		if unpinned(base.Ref) {
+			s.found(d.path, base.Line, 0, "FROM %s: %s", base.Ref, pinAdvice)
 		}
 	}
 }

@@ -2,58 +2,29 @@ package runner
 
 import (
 	"context"
-	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
-	"github.com/moby/buildkit/frontend/dockerfile/parser"
-
 	"harborgate/providers"
+	"harborgate/tasks"
 )
 
 // basesLabel is on images that we build: the images that they are made from, as the
 // provider had them when the build began, "reference=id" with spaces between.
 const basesLabel = "harborgate.image.bases"
 
-// basesOf are the references that a Dockerfile starts from. Those that only the builder
-// knows, because they hold variables or are stages, are none.
-func basesOf(dir string) ([]string, error) {
-	f, err := os.Open(filepath.Join(dir, "Dockerfile"))
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	parsed, err := parser.Parse(f)
-	if err != nil {
-		return nil, err
-	}
-	stages, refs := map[string]bool{"scratch": true}, map[string]bool{}
-	for _, n := range parsed.AST.Children {
-		if !strings.EqualFold(n.Value, "from") || n.Next == nil {
-			continue
-		}
-		if ref := n.Next.Value; !stages[strings.ToLower(ref)] && !strings.Contains(ref, "$") {
-			refs[ref] = true
-		}
-		if as := n.Next.Next; as != nil && as.Next != nil {
-			stages[strings.ToLower(as.Next.Value)] = true
-		}
-	}
-	return slices.Sorted(maps.Keys(refs)), nil
-}
-
 // bases are the images that a build starts from and that the provider has, for the label.
 func (im *Images) bases(ctx context.Context, dir string) string {
-	refs, err := basesOf(dir)
+	all, err := tasks.ReadBaseImages(filepath.Join(dir, "Dockerfile"))
 	if err != nil {
 		return "" // the build will tell
 	}
 	var out []string
-	for _, ref := range refs {
-		if img, err := im.builder.InspectImage(ctx, ref); err == nil {
-			out = append(out, ref+"="+img.ID)
+	for _, base := range all {
+		img, err := im.builder.InspectImage(ctx, base.Ref) // one with variables is not found
+		if note := base.Ref + "=" + img.ID; err == nil && !strings.Contains(base.Ref, "$") && !slices.Contains(out, note) {
+			out = append(out, note)
 		}
 	}
 	return strings.Join(out, " ")

@@ -2,27 +2,12 @@ package runner
 
 import (
 	"context"
-	"os"
-	"path/filepath"
-	"slices"
 	"testing"
 
 	"harborgate/providers"
 	"harborgate/providers/fake"
 	"harborgate/trials"
 )
-
-func TestBasesOfADockerfile(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	text := "ARG V=1\nFROM --platform=linux/amd64 golang:1.26 AS Build\nRUN <<SQL\nFROM nothing\nSQL\nFROM build AS second\nFROM img:$V\nFROM scratch\nfrom debian:12\nCOPY --from=second / /\n"
-	if err := os.WriteFile(filepath.Join(dir, "Dockerfile"), []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if got, err := basesOf(dir); err != nil || !slices.Equal(got, []string{"debian:12", "golang:1.26"}) {
-		t.Errorf("%v %v", got, err)
-	}
-}
 
 // moving is a provider where a reference leads to another image after a while.
 type moving struct {
