@@ -56,6 +56,12 @@ func serve(t *testing.T, data ...net.Listener) (*client.Client, *mockllm.Server)
 		go func() { done <- p.Serve(d) }()
 	}
 	c := client.New(socket)
+	for len(data) > 0 && t.Context().Err() == nil { // it takes requests when it is asked where
+		if conn, err := c.Dial(t.Context()); err == nil {
+			_ = conn.Close()
+			break
+		}
+	}
 	t.Cleanup(func() {
 		c.Close()
 		_ = admin.Close()
