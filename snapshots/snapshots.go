@@ -154,18 +154,17 @@ func (s *Store) Ensure(ctx context.Context, r Request) (*Hold, error) {
 	case <-f.done:
 	case <-ctx.Done():
 	}
-	s.leave(flightKey{r.Key, r.Try}, f)
-	select {
-	case <-f.done:
-		if f.err == nil {
-			return &Hold{Image: f.image, Snapshot: r.Snapshot, Cached: f.cached, release: mark}, nil
-		}
-		mark()
-		return nil, f.err
+	ended := s.leave(flightKey{r.Key, r.Try}, f)
+	switch {
+	case !ended:
+		err = ctx.Err()
+	case f.err != nil:
+		err = f.err
 	default:
-		mark()
-		return nil, ctx.Err()
+		return &Hold{Image: f.image, Snapshot: r.Snapshot, Cached: f.cached, release: mark}, nil
 	}
+	mark()
+	return nil, err
 }
 
 // join finds the flight of a request or starts it.
@@ -190,23 +189,27 @@ func (s *Store) join(ctx context.Context, r Request) *flight {
 
 // leave forgets a flight that nobody else needs: a cancelled one, a good one
 // whose record is on disk, and one that the provider failed and not the build. A
-// build that failed by itself stays, for those who come later.
-func (s *Store) leave(k flightKey, f *flight) {
+// build that failed by itself stays, for those who come later. It reports whether
+// the flight had ended, looked at before it is cancelled: what a cancelled one ends
+// with is no answer to who left.
+func (s *Store) leave(k flightKey, f *flight) (ended bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	f.waiting--
-	if f.waiting > 0 {
-		return
-	}
 	select {
 	case <-f.done:
-		if f.err == nil || errors.Is(f.err, context.Canceled) || passing(f.err) {
-			delete(s.flights, k)
-		}
+		ended = true
 	default:
+	}
+	f.waiting--
+	switch {
+	case f.waiting > 0:
+	case !ended:
 		f.cancel()
 		delete(s.flights, k)
+	case f.err == nil || errors.Is(f.err, context.Canceled) || passing(f.err):
+		delete(s.flights, k)
 	}
+	return ended
 }
 
 // passing reports whether a build failed for a reason that may be gone next time.
