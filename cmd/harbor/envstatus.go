@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"io"
+	"math"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -63,9 +65,14 @@ func showEnv(e *env, a *app.App) error {
 // ofLimit is "used of limit"; without a limit, used alone.
 func ofLimit(used, limit float64) string {
 	if limit == 0 {
-		return fmt.Sprintf("%.4g", used)
+		return number(used)
 	}
-	return fmt.Sprintf("%.4g of %.4g", used, limit)
+	return number(used) + " of " + number(limit)
+}
+
+// number has two digits behind the point where they say something.
+func number(x float64) string {
+	return strconv.FormatFloat(math.Round(x*100)/100, 'f', -1, 64)
 }
 
 func paceOf(s app.Standing, class string) float64 {
@@ -113,6 +120,9 @@ func standingNotes(w io.Writer, s app.Standing) {
 			state = ", is dead: its share comes back when somebody asks for it"
 		}
 		fmt.Fprintf(w, "%s: process %d has %s%s%s\n", s.Provider, o.PID, boxes(o.Use.Sandboxes), state, labelText(o.Label))
+	}
+	if s.Away != "" {
+		fmt.Fprintf(w, "%s: does not answer for %s now: %s\n", s.Provider, s.AwayFor.Round(time.Second), oneLine(s.Away))
 	}
 	for _, p := range s.Pauses {
 		fmt.Fprintf(w, "%s: no %s for %s: %s\n", s.Provider, p.Class, p.Left.Round(time.Second), p.Why)

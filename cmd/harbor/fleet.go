@@ -18,5 +18,6 @@ func (o *runOptions) fleet(ctx context.Context, a *app.App, plan *app.Plan) (app
 		return nil, err
 	}
 	o.warn(down)
+	o.warn(a.TooLarge(ctx, fleet, plan))
 	return fleet, fleet.Installable(plan)
 }

@@ -150,11 +150,11 @@ func (s *jobState) apply(e trials.Event) string {
 			t.phase = d.Phase
 		}
 	case trials.EventRetry:
-		s.retries++
 		s.forget(e.Trial)
 		if d.Moved {
 			return s.line(e, "%s: try %d does not count, its provider failed it with %s, it is placed again", e.Trial, e.Try, d.Exception)
 		}
+		s.retries++
 		return s.line(e, "%s: try %d failed with %s, again in %s", e.Trial, e.Try, d.Exception, ms(d.WaitMS))
 	case trials.EventNote:
 		if e.Trial == "" {

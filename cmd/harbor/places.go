@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -58,10 +59,19 @@ func listProviders(e *env, a *app.App) error {
 	for _, i := range infos {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", i.Name, i.Type, join(i.Can.Sources), join(i.Can.Networks), limitsOf(i.Can))
 	}
+	var wrong []error
 	for _, name := range slices.Sorted(maps.Keys(a.Host.Pools)) {
 		fmt.Fprintf(w, "%s\tpool of %s\n", name, poolText(a.Host.Pools[name]))
+		for _, c := range a.Host.Pools[name] {
+			if _, err := a.Provider(c.Provider); err != nil {
+				wrong = append(wrong, fmt.Errorf("pool %s: %w", name, err))
+			}
+		}
 	}
-	return w.Flush()
+	if err := w.Flush(); err != nil || len(wrong) == 0 {
+		return err
+	}
+	return codedError{exitNothing, errors.Join(wrong...)}
 }
 
 // poolText is a pool as -e would take it.

@@ -43,10 +43,17 @@ than --unused, and, of what is more than --keep-mb, those that were used least
 lately. Nothing is removed that harbor did not build.`,
 		Example: "  harbor snapshot prune --unused 168h --keep-mb 20000 --dry-run",
 		RunE: on(func(c *cobra.Command, s *shelf) error {
-			if unused <= 0 && keep <= 0 {
+			kept := c.Flags().Changed("keep-mb")
+			switch {
+			case keep < 0 || unused < 0:
+				return usageError{errors.New("--unused and --keep-mb are 0 or more")}
+			case unused == 0 && !kept:
 				return usageError{errors.New("say what may stay: --unused, --keep-mb, or both")}
 			}
-			p := snapshots.Policy{Unused: unused, Bytes: keep << 20}
+			p := snapshots.Policy{Unused: unused}
+			if kept {
+				p.Bytes = max(keep<<20, 1) // of nothing, no image stays
+			}
 			return s.remove(c, p.Surplus(s.kept, time.Now()), dry)
 		}),
 	})

@@ -13,6 +13,7 @@ import (
 
 	"harborgate/agents"
 	"harborgate/internal/app"
+	"harborgate/providers"
 	"harborgate/trials"
 )
 
@@ -66,6 +67,9 @@ func (b *snapshotBuild) run(ctx context.Context, a *app.App) error {
 	if err != nil {
 		return codedError{exitNothing, err}
 	}
+	if err := b.unable(plan, p); err != nil {
+		return err
+	}
 	all := []app.Prebuilt{}
 	err = a.BuildImages(ctx, plan, p, b.dry, func(one app.Prebuilt) {
 		all = append(all, one)
@@ -85,6 +89,25 @@ func (b *snapshotBuild) run(ctx context.Context, a *app.App) error {
 		return codedError{code: exitUngraded}
 	}
 	return err
+}
+
+// unable names the tasks that the provider cannot run, which get no image. It is an error
+// when it can run none.
+func (b *snapshotBuild) unable(plan *app.Plan, p providers.Provider) error {
+	told := map[string]bool{}
+	able := false
+	for _, t := range plan.Trials {
+		why := app.Unsupported(p.Info(), t)
+		able = able || why == ""
+		if why != "" && !told[t.Task.Name] {
+			told[t.Task.Name] = true
+			fmt.Fprintf(b.err, "harbor: no image for %s: %s\n", oneLine(t.Task.Name), oneLine(why))
+		}
+	}
+	if !able {
+		return nothingRan("provider %s can run none of the tasks", p.Info().Name)
+	}
+	return nil
 }
 
 // config is that of a job whose trials would start from the images.

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -9,41 +10,98 @@ import (
 	"harborgate/trials"
 )
 
-// budget is what trials may declare together: what is configured, or what the
-// provider's host has, if it knows. CPUs may be promised several times over, which
-// the result tells.
+// budget is what trials may declare together: what a site has. CPUs may be promised
+// several times over, which the result tells.
 func (j *Job) budget(ctx context.Context, s *site) scheduler.Resources {
-	l := j.app.Host.Providers[s.name].Limits
-	b := scheduler.Resources{CPUs: l.CPUs, MemoryMiB: l.MemoryMiB, DiskMiB: l.DiskMiB, GPUs: l.GPUs}
-	if b.CPUs == 0 || b.MemoryMiB == 0 {
-		size := j.size(ctx, s)
-		if b.CPUs == 0 {
-			b.CPUs = size.CPUs
-		}
-		if b.MemoryMiB == 0 {
-			b.MemoryMiB = size.MemoryMiB
-		}
-	}
-	if l.OvercommitCPUs > 0 && l.OvercommitCPUs != 1 && b.CPUs > 0 {
+	b := j.app.room(ctx, s.Member)
+	over := j.app.Host.Providers[s.name].Limits.OvercommitCPUs
+	if over > 0 && over != 1 && b.CPUs > 0 {
 		has := b.CPUs
-		b.CPUs *= l.OvercommitCPUs
+		b.CPUs *= over
 		j.note("overcommit_cpus", j.at(s)+fmt.Sprintf("trials that run at once may declare %g CPUs together, there are %g (overcommit_cpus %g): what depends on time may end differently",
-			b.CPUs, has, l.OvercommitCPUs))
+			b.CPUs, has, over))
 	}
 	return b
 }
 
+// room is what a provider has: what is configured, or what its host has, if it knows.
+// Zero is not known.
+func (a *App) room(ctx context.Context, m Member) scheduler.Resources {
+	l := a.Host.Providers[m.Info().Name].Limits
+	r := scheduler.Resources{CPUs: l.CPUs, MemoryMiB: l.MemoryMiB, DiskMiB: l.DiskMiB, GPUs: l.GPUs}
+	if r.CPUs == 0 || r.MemoryMiB == 0 {
+		size := a.size(ctx, m)
+		r.CPUs, r.MemoryMiB = cmp.Or(r.CPUs, size.CPUs), cmp.Or(r.MemoryMiB, size.MemoryMiB)
+	}
+	return r
+}
+
 // size is zero where the provider does not know it.
-func (j *Job) size(ctx context.Context, s *site) providers.Resources {
-	sizer, ok := providers.As[providers.Sizer](s.Provider)
-	if !ok || s.Down != nil {
+func (a *App) size(ctx context.Context, m Member) providers.Resources {
+	sizer, ok := providers.As[providers.Sizer](m.Provider)
+	if !ok || m.Down != nil {
 		return providers.Resources{}
 	}
 	size, err := sizer.Size(ctx)
 	if err != nil {
-		j.log.Warn("the provider's size is not known, declared CPU and memory are not held against it", "provider", s.name, "error", err)
+		a.log.Warn("the provider's size is not known, declared CPU and memory are not held against it", "provider", m.Info().Name, "error", err)
 	}
 	return size
+}
+
+// TooLarge names the tasks that declare more than any provider that could run them has,
+// once each. Their trials ask for it nevertheless, and say what they are told.
+func (a *App) TooLarge(ctx context.Context, f Fleet, p *Plan) []trials.Note {
+	has := make([]scheduler.Resources, len(f))
+	for i, m := range f {
+		has[i] = a.room(ctx, m)
+	}
+	told := map[string]bool{}
+	var notes []trials.Note
+	for _, t := range p.Trials {
+		if told[t.Task.Name] {
+			continue
+		}
+		why, fits := "", false
+		for i, m := range f {
+			if Unsupported(m.Info(), t) == "" {
+				lack := lacks(t.limits(), has[i])
+				fits = fits || lack == ""
+				why = cmp.Or(why, m.Info().Name+" has "+lack)
+			}
+		}
+		if !fits && why != "" {
+			told[t.Task.Name] = true
+			notes = append(notes, trials.Note{Code: "too_large", Message: fmt.Sprintf(
+				"task %s declares more than there is and will probably be refused: %s; --override-cpus and --override-memory-mb ask for less", t.Task.Name, why)})
+		}
+	}
+	return notes
+}
+
+// limits are what a trial's sandbox is made with, of what the trial declares.
+func (p PlannedTrial) limits() scheduler.Resources {
+	r, c := p.needs(), p.Config.Environment
+	if c.CPUEnforcementPolicy == "ignore" {
+		r.CPUs = 0
+	}
+	if c.MemoryEnforcementPolicy == "ignore" {
+		r.MemoryMiB = 0
+	}
+	return r
+}
+
+// lacks says of what a provider has less than one trial needs, "" when it has all.
+func lacks(needs, has scheduler.Resources) string {
+	switch {
+	case has.CPUs > 0 && needs.CPUs > has.CPUs:
+		return fmt.Sprintf("%g CPUs, not %g", has.CPUs, needs.CPUs)
+	case has.MemoryMiB > 0 && needs.MemoryMiB > has.MemoryMiB:
+		return fmt.Sprintf("%d MiB of memory, not %d", has.MemoryMiB, needs.MemoryMiB)
+	case has.DiskMiB > 0 && needs.DiskMiB > has.DiskMiB:
+		return fmt.Sprintf("%d MiB of disk, not %d", has.DiskMiB, needs.DiskMiB)
+	}
+	return ""
 }
 
 // at begins a sentence that is about one of several sites.

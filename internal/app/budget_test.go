@@ -78,3 +78,35 @@ func TestB074DeclaredCPUsAreAdmittedAgainstTheHost(t *testing.T) {
 		})
 	}
 }
+
+// What no provider has is told before anything runs; what one of several has is not.
+func TestTaskLargerThanItsProviderIsNamedBeforehand(t *testing.T) {
+	t.Parallel()
+	a, set := newApp(t, hostOf(t, nil)), filepath.Join(t.TempDir(), "set")
+	putTask(t, set, "wide", "echo 1 > /logs/verifier/reward.txt", taskToml+"[environment]\ncpus = 64\n")
+	putTask(t, set, "small", "echo 1 > /logs/verifier/reward.txt", taskToml+"[environment]\ncpus = 2\n")
+	for _, c := range []struct {
+		name   string
+		second float64
+		policy string
+		want   string
+	}{
+		{"both are smaller", 32, "auto", "task wide declares more than there is and will probably be refused: a has 4 CPUs, not 64"},
+		{"one is large enough", 64, "auto", ""},
+		{"the other's size is not known", 0, "auto", ""},
+		{"nothing is enforced", 32, "ignore", ""},
+	} {
+		a.Host.Providers = map[string]configs.Provider{"a": {Limits: configs.Limits{CPUs: 4}}, "b": {Limits: configs.Limits{CPUs: c.second}}}
+		cfg := jobOf(t, set)
+		cfg.Environment.CPUEnforcementPolicy = c.policy
+		fleet, _ := fakes("a", "b")
+		plan, err := NewPlan(cfg, "5e0c1f0e-0000-4000-8000-000000000000")
+		if err != nil {
+			t.Fatal(err)
+		}
+		notes := a.TooLarge(t.Context(), fleet, plan)
+		if got := fmt.Sprint(notes); (c.want == "") != (len(notes) == 0) || !strings.Contains(got, c.want) {
+			t.Errorf("%s: %s", c.name, got)
+		}
+	}
+}

@@ -35,20 +35,18 @@ func (f Fleet) Names() string {
 	return strings.Join(names, ",")
 }
 
-// Unsupported says what a planned trial needs and no provider of the fleet has, ""
-// when one has it all.
+// Unsupported says what a planned trial needs and no provider of the fleet has, of each
+// of them; "" when one has it all.
 func (f Fleet) Unsupported(t PlannedTrial) string {
-	var first string
-	for i, m := range f {
+	var all []string
+	for _, m := range f {
 		why := Unsupported(m.Info(), t)
 		if why == "" {
 			return ""
 		}
-		if i == 0 {
-			first = why
-		}
+		all = append(all, why)
 	}
-	return first
+	return strings.Join(all, "; ")
 }
 
 // Open opens the providers that a configuration names, without contacting them.

@@ -175,6 +175,33 @@ func TestSandboxWithoutAnAnswerIsRemoved(t *testing.T) {
 	})
 }
 
+// A build's sandbox whose Create got no answer is nobody's, and goes with the outage too.
+func TestSandboxOfABuildWithoutAnAnswerIsRemoved(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		fleet, worlds := fakes("a", "b")
+		j := startOn(t, manyTrials(t), fleet, nil)
+		w := worlds["a"]
+		away(w, 95*time.Second)
+		time.AfterFunc(150*time.Second, w.Heal)
+		time.AfterFunc(160*time.Second, func() { // what a build that was cut off has left
+			_, err := j.sites[0].Create(t.Context(), providers.Spec{
+				Name: providers.Name("build", j.app.owner.ID, "key", "proof"), Source: providers.Source{Image: "debian"}, Deadline: time.Now().Add(time.Hour),
+				Labels: providers.Labels{Owner: j.app.owner.ID, Host: j.app.owner.Host, Expires: time.Now().Add(2 * time.Hour)},
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+		if sum, err := j.Run(t.Context()); err != nil || sum.Result.Harborgate.Graded != 20 {
+			t.Errorf("%d graded, %v", sum.Result.Harborgate.Graded, err)
+		}
+		if n := w.Left(); n > 0 {
+			t.Errorf("%d sandboxes are left", n)
+		}
+	})
+}
+
 // One that is gone for good costs nothing when another can do its work.
 func TestProviderThatStaysAwayIsGivenUp(t *testing.T) {
 	t.Parallel()

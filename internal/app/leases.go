@@ -37,6 +37,21 @@ func (a *App) leases(provider, label string, budget scheduler.Resources) leases 
 	return leases{pool}
 }
 
+// answered tells the other processes of this host whether a provider answers, for their
+// users to see. That it cannot be told changes nothing.
+func (a *App) answered(provider string, err error) {
+	a.mu.Lock()
+	pool := a.pools[provider]
+	a.mu.Unlock()
+	switch {
+	case pool == nil:
+	case err != nil:
+		_ = pool.Away(err.Error())
+	default:
+		_ = pool.Back()
+	}
+}
+
 // Acquire implements scheduler.Shares.
 func (l leases) Acquire(ctx context.Context, _ string, needs scheduler.Resources) (release func(), ok bool, err error) {
 	if l.Pool == nil {

@@ -229,7 +229,11 @@ func (j *Job) working(ctx context.Context, s *site) error {
 	if err := j.files.Present(); err != nil {
 		return err
 	}
-	if err := CheckProvider(ctx, s.Provider); err != nil {
+	err := CheckProvider(ctx, s.Provider)
+	if ctx.Err() == nil {
+		j.app.answered(s.name, err)
+	}
+	if err != nil {
 		return err
 	}
 	if err := hasRoom(j.Dir); err != nil {

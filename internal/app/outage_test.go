@@ -67,6 +67,30 @@ func TestProviderThatGoesAndComesBackCostsNothing(t *testing.T) {
 	})
 }
 
+// Nor does it in the numbers of a process that goes on with the job.
+func TestMovedTriesOfAnEarlierProcessAreNoRetries(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, cfg := fake.NewWorld(), manyTrials(t)
+		away(w, 65*time.Second)
+		time.AfterFunc(100*time.Second, w.Heal)
+		j := start(t, cfg, w)
+		ctx, cancel := context.WithTimeout(t.Context(), 112*time.Second) // they run again
+		defer cancel()
+		sum, err := j.Run(ctx)
+		if err := errors.Join(err, j.Close()); err != nil {
+			t.Fatal(err)
+		}
+		if x := sum.Result.Harborgate; x.Graded != 4 || !strings.Contains(fmt.Sprint(x.Notes), "the outage is over") {
+			t.Fatalf("%d graded, notes %v", x.Graded, x.Notes)
+		}
+		sum = stopped(t, cfg, Redo{Exceptions: []string{trials.ExcCancelled}}, w, time.Hour)
+		if n := sum.Result.Stats.Retries; n != 0 || sum.Result.Harborgate.Graded != 20 {
+			t.Errorf("%d retries, %d graded", n, sum.Result.Harborgate.Graded)
+		}
+	})
+}
+
 func TestProviderThatIsGoneForGoodStopsTheJob(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

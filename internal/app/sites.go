@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -132,8 +133,9 @@ func (s *site) needed(t PlannedTrial) ([]snapshots.Request, error) {
 }
 
 // removeLost removes what a provider that went away made of this job and could not tell
-// of: a Create without an answer leaves nobody who knows the sandbox. Nothing of the job
-// runs any more. Where the provider does not answer, the next start's sweep does it.
+// of: a Create without an answer leaves nobody who knows the sandbox, be it a trial's or,
+// without a job, a build's. Nothing of the job runs any more. Where the provider does not
+// answer, the next start's sweep does it.
 func (j *Job) removeLost(ctx context.Context, s *site) {
 	if !s.outage.seen() {
 		return
@@ -141,15 +143,18 @@ func (j *Job) removeLost(ctx context.Context, s *site) {
 	ctx, cancel := providers.Cleanup(ctx, sweepLimit, checkLimit)
 	defer cancel()
 	found, err := s.List(ctx, providers.Selector{
-		Labels:     map[string]string{providers.LabelOwner: j.app.owner.ID, providers.LabelJob: j.Plan.Config.JobName},
+		Labels:     map[string]string{providers.LabelOwner: j.app.owner.ID},
 		NamePrefix: providers.NamePrefix,
 	})
 	if err != nil {
 		j.log.Warn("what is left at a provider that was away is not known", "provider", s.name, "error", err)
 	}
 	for _, r := range found {
+		if of := r.Labels[providers.LabelJob]; of != "" && of != j.Plan.Config.JobName {
+			continue
+		}
 		if err := s.Destroy(ctx, r.ID); err != nil {
-			j.tally.cleanupFailed(fmt.Sprintf("%s of %s: %v", r.ID, r.Labels[providers.LabelTrial], err))
+			j.tally.cleanupFailed(fmt.Sprintf("%s of %s: %v", r.ID, cmp.Or(r.Labels[providers.LabelTrial], "a build"), err))
 		}
 	}
 }

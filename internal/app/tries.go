@@ -36,6 +36,11 @@ func (j tries) Run(ctx context.Context, a scheduler.Assignment) scheduler.Outcom
 	}
 	again := out.Retry || out.Move
 	if again {
+		if out.Move {
+			if err := results.MarkMoved(j.trialDir(t), out.Why); err != nil {
+				j.log.Warn("a try that does not count will count as failed when the job goes on", "trial", t.Name, "error", err)
+			}
+		}
 		if _, err := results.Archive(j.trialDir(t)); err != nil {
 			j.log.Warn("the failed try stays where it is until the next one begins", "trial", t.Name, "error", err)
 		}

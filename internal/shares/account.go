@@ -56,6 +56,7 @@ type account struct {
 	Paces   map[string]*pace `json:"paces,omitempty"`  // by class of call
 	Pauses  map[string]Hold  `json:"pauses,omitempty"` // by class: nobody calls before
 	Learned *learned         `json:"learned,omitempty"`
+	Away    *absence         `json:"away,omitempty"`
 	Refused *Refusal         `json:"refused,omitempty"` // the latest
 }
 
@@ -82,6 +83,14 @@ type learned struct {
 	Why       string        `json:"why,omitempty"`
 }
 
+// absence is that a provider does not answer: those who ask it say so each time, and it
+// is believed until Until.
+type absence struct {
+	Since int64  `json:"since"`
+	Until int64  `json:"until"`
+	Why   string `json:"why"`
+}
+
 // Refusal is why a lease was not given.
 type Refusal struct {
 	At  int64  `json:"at"`
@@ -95,6 +104,9 @@ const (
 	patience = 3 * time.Second
 	// A provider that is exhausted is believed for so long, each time twice as long.
 	firstBelief, longestBelief = 30 * time.Second, 5 * time.Minute
+	// absent is how long it is believed that a provider does not answer, unless somebody
+	// who asks it says so again. Asking takes 20 s at most.
+	absent = 40 * time.Second
 )
 
 // of makes an account one of this boot: what there was before has ended with it.
@@ -216,6 +228,15 @@ func (a *account) exhausted(why string, now int64) {
 		}
 	}
 	a.Learned = &learned{Sandboxes: max(1, used-1), Until: now + int64(belief), For: belief, Why: why}
+}
+
+// away learns that the provider did not answer.
+func (a *account) away(why string, now int64) {
+	since := now
+	if a.Away != nil && now < a.Away.Until {
+		since = a.Away.Since
+	}
+	a.Away = &absence{Since: since, Until: now + int64(absent), Why: why}
 }
 
 // cool lets nobody call a class before until.

@@ -202,6 +202,21 @@ func (p *Pool) Exhausted(why string) error {
 	return p.change(func(a *account, now int64) bool { a.exhausted(why, now); return true })
 }
 
+// Away says to others that the provider did not answer. Who asks it again and again says
+// so each time.
+func (p *Pool) Away(why string) error {
+	return p.change(func(a *account, now int64) bool { a.away(why, now); return true })
+}
+
+// Back says that it answers.
+func (p *Pool) Back() error {
+	return p.change(func(a *account, _ int64) bool {
+		was := a.Away != nil
+		a.Away = nil
+		return was
+	})
+}
+
 // Pause is that of a class of calls, which all processes of the host share.
 func (p *Pool) Pause(class string) *Pause { return &Pause{p, class} }
 

@@ -22,6 +22,9 @@ type Standing struct {
 	// zero is not known to be less.
 	Capacity    int    `json:"capacity,omitempty"`
 	CapacityWhy string `json:"capacity_why,omitempty"`
+	// Away is why the provider does not answer, AwayFor how long it did not.
+	Away    string        `json:"away,omitempty"`
+	AwayFor time.Duration `json:"away_for_ns,omitempty"`
 	// Refused is why the latest lease was not given, Ago how long that is.
 	Refused    string        `json:"refused,omitempty"`
 	RefusedAgo time.Duration `json:"refused_ago_ns,omitempty"`
@@ -108,6 +111,9 @@ func (a *account) standing(provider string, now int64, alive func(string) bool) 
 	slices.SortFunc(s.Pauses, func(x, y PauseStanding) int { return strings.Compare(x.Class, y.Class) })
 	if l := a.Learned; l != nil && l.Until > now {
 		s.Capacity, s.CapacityWhy = l.Sandboxes, l.Why
+	}
+	if w := a.Away; w != nil && w.Until > now {
+		s.Away, s.AwayFor = w.Why, time.Duration(now-w.Since)
 	}
 	if a.Refused != nil {
 		s.Refused, s.RefusedAgo = a.Refused.Why, time.Duration(now-a.Refused.At)

@@ -138,14 +138,28 @@ func Tries(dir string) (int, error) {
 	return last, nil
 }
 
+// movedFile says of a try why it does not count.
+const movedFile = "moved.txt"
+
+// MarkMoved notes that the try in a trial's directory does not count, before it is
+// archived: its provider failed it.
+func MarkMoved(dir, why string) error {
+	return os.WriteFile(filepath.Join(dir, movedFile), []byte(why+"\n"), 0o644)
+}
+
+func moved(dir string) bool {
+	_, err := os.Lstat(filepath.Join(dir, movedFile))
+	return err == nil
+}
+
 // Failed counts the archived tries that failed by themselves: those that were cut
-// off or cancelled did not.
+// off, cancelled or moved did not.
 func Failed(dir string) (int, error) {
 	n, err := Tries(dir)
 	failed := 0
 	for i := 1; i <= n; i++ {
 		r, err := readBrief(tryDir(dir, i))
-		if err == nil && r.ExceptionInfo != nil && r.ExceptionInfo.Type != trials.ExcCancelled {
+		if err == nil && r.ExceptionInfo != nil && r.ExceptionInfo.Type != trials.ExcCancelled && !moved(tryDir(dir, i)) {
 			failed++
 		}
 	}

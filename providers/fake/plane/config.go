@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -51,12 +52,32 @@ func Read(r io.Reader) (Config, error) {
 	d := yaml.NewDecoder(r)
 	d.KnownFields(true)
 	if err := d.Decode(&c); err != nil && !errors.Is(err, io.EOF) {
-		return Config{}, err
+		return Config{}, readable(err)
 	}
 	if err := d.Decode(new(any)); !errors.Is(err, io.EOF) {
 		return Config{}, errors.New("there is more than one document")
 	}
 	return c.complete()
+}
+
+// What the reader says, and what that means to who does not know its types and ours.
+var (
+	unknownField = regexp.MustCompile(`field (\S+) not found in type \S+`)
+	wrongValue   = regexp.MustCompile(`cannot unmarshal !!(\w+)(.*) into \S+`)
+)
+
+// readable words the reader's errors for who wrote the file.
+func readable(err error) error {
+	var wrong *yaml.TypeError
+	if !errors.As(err, &wrong) {
+		return err
+	}
+	errs := make([]error, len(wrong.Errors))
+	for i, text := range wrong.Errors {
+		text = unknownField.ReplaceAllString(text, "$1 is no key there")
+		errs[i] = errors.New(wrongValue.ReplaceAllString(text, "a $1$2 cannot stand there"))
+	}
+	return fmt.Errorf("%w; docs/providers.md has the keys and their values", errors.Join(errs...))
 }
 
 // ReadFile reads a Config from a file.

@@ -42,7 +42,8 @@ func TestEveryProfileIsWhole(t *testing.T) {
 func TestMistakesInConfig(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"limit: {}":                                 "field limit not found",
+		"limits: {sandboxs: 3}":                     "line 1: sandboxs is no key there; docs/providers.md",
+		"time_scale: fast":                          "line 1: a str `fast` cannot stand there",
 		"profile: daytona-tier-9":                   "use one of daytona-tier-1, ",
 		"time_scale: -1":                            "time_scale is -1",
 		"limits: {cpus: -1}":                        "limits: a number is less than 0",
