@@ -251,6 +251,9 @@ func (s *Store) make(ctx context.Context, r Request) (providers.Image, bool, err
 		return providers.Image{}, false, fmt.Errorf("wait for the build of %s by another harbor: %w", r.Title, err)
 	}
 	defer func() { _ = lock.Unlock() }() // the lock goes with the file descriptor
+	if err := atomicfile.Clean(s.dir, string(r.Key)+".json", string(r.Key)+".failed"); err != nil {
+		s.log.Warn("what a killed process was writing stays", "title", r.Title, "error", err)
+	}
 	if img, ok := s.known(ctx, r); ok {
 		return img, true, nil
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -89,6 +90,27 @@ func ensure(t *testing.T, s *Store, r Request) *Hold {
 		t.Fatal(err)
 	}
 	return h
+}
+
+// A process that dies between the writing of a record and its rename has made nothing:
+// what it wrote is no record, and goes with the next build of the key.
+func TestRecordThatWasNotRenamedIsNone(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	half := filepath.Join(dir, ".k.json.123")
+	if err := os.WriteFile(half, []byte(`{"key":"k","image":"image-1"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, reg := store(t, dir), &registry{}
+	if all, err := s.Survey(); err != nil || len(all) != 0 {
+		t.Errorf("%v, %v", all, err)
+	}
+	if h := ensure(t, s, reg.request("k", 1)); h.Cached || reg.builds != 1 {
+		t.Errorf("%+v after %d builds", h, reg.builds)
+	}
+	if _, err := os.Stat(half); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("it stays: %v", err)
+	}
 }
 
 func TestManyCallersShareOneBuild(t *testing.T) {
