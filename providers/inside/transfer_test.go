@@ -193,9 +193,9 @@ func TestUploadReplacesLinksAndKeepsInnerOnes(t *testing.T) {
 
 func TestUploadBadStreams(t *testing.T) {
 	t.Parallel()
+	dest := t.TempDir() // goes after the companion, which may still write what a broken stream brought
 	s := open(t, inside.Options{})
 	whole := archive(t, file("f", strings.Repeat("x", 5000))).Bytes()
-	dest := t.TempDir()
 	wantKind(t, s.Upload(t.Context(), strings.NewReader(strings.Repeat("no tar", 200)), dest), providers.KindInvalid, "malformed")
 	wantKind(t, s.Upload(t.Context(), bytes.NewReader(whole[:3000]), dest), providers.KindInvalid)
 	wantKind(t, s.Upload(t.Context(), bytes.NewReader(whole), ""), providers.KindInvalid)
@@ -212,6 +212,7 @@ func TestUploadBadStreams(t *testing.T) {
 
 func TestUploadEndsWithItsContext(t *testing.T) {
 	t.Parallel()
+	dest := t.TempDir() // goes after the companion
 	s := open(t, inside.Options{})
 	ctx, cancel := context.WithCancel(t.Context())
 	r, w := io.Pipe()
@@ -220,7 +221,7 @@ func TestUploadEndsWithItsContext(t *testing.T) {
 		_, _ = w.Write(make([]byte, 10))
 		cancel()
 	}()
-	if err := s.Upload(ctx, r, t.TempDir()); !errors.Is(err, context.Canceled) {
+	if err := s.Upload(ctx, r, dest); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
 }
