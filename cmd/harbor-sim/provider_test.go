@@ -63,7 +63,7 @@ func TestMistakesOfProvider(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, args := range map[string][]string{
-		"field odd":         {"provider", "--config", wrong},
+		"odd is no key":     {"provider", "--config", wrong},
 		"no such file":      {"provider", "--config", filepath.Join(dir, "none")},
 		"usage: harbor-sim": {"ask", "unix:/x"},
 		"is not known":      {"ask", "unix:/x", "odd"},

@@ -26,7 +26,7 @@ func TestSimulatedProviderFromFile(t *testing.T) {
 		{fakeOptions{Simulate: "sim.yaml"}, ""},
 		{fakeOptions{Simulate: filepath.Join(dir, "sim.yaml")}, ""},
 		{fakeOptions{SimulateAt: "unix:/run/sim"}, ""},
-		{fakeOptions{Simulate: "wrong.yaml"}, "field limit not found"},
+		{fakeOptions{Simulate: "wrong.yaml"}, "limit is no key there"},
 		{fakeOptions{Simulate: "none.yaml"}, filepath.Join(dir, "none.yaml")},
 		{fakeOptions{SimulateAt: "somewhere"}, "neither unix:/path nor http"},
 		{fakeOptions{Simulate: "sim.yaml", SimulateAt: "unix:/run/sim"}, "exclude each other"},
