@@ -123,3 +123,14 @@ func TestRefusedFlagsSayWhy(t *testing.T) {
 		}
 	}
 }
+
+func TestTwoProvidersAreOneList(t *testing.T) {
+	t.Parallel()
+	for _, command := range [][]string{{"run"}, {"trial", "start"}, {"job", "resume", "j"}, {"job", "regrade", "j"}} {
+		var out, errs bytes.Buffer
+		code := run(t.Context(), append(command, "-e", "a=2", "--env", "fake"), streams{out: &out, err: &errs})
+		if code != exitUsage || !strings.Contains(errs.String(), "it is given twice: give -e once: -e a=2,fake") {
+			t.Errorf("%v: exit code %d, error %q", command, code, errs.String())
+		}
+	}
+}

@@ -1,19 +1,23 @@
 package main
 
-import "errors"
+import (
+	"errors"
 
-// once is the text of a flag that can be given once: a second one would silently take
-// the place of the first.
+	"github.com/spf13/pflag"
+)
+
+// once is the text of a flag that has one value: another one would silently take the
+// place of the first.
 type once struct {
 	to      *string
-	instead string // what to do
+	instead func(first, second string) string // what to do
 	given   bool
 }
 
 // Set implements pflag.Value.
 func (o *once) Set(text string) error {
-	if o.given {
-		return errors.New("it is given twice: " + o.instead)
+	if o.given && text != *o.to {
+		return errors.New("it is given twice: " + o.instead(*o.to, text))
 	}
 	*o.to, o.given = text, true
 	return nil
@@ -29,3 +33,10 @@ func (o *once) String() string {
 
 // Type implements pflag.Value.
 func (o *once) Type() string { return "string" }
+
+// addPlaceFlag is -e, which takes several providers as one list.
+func addPlaceFlag(s *pflag.FlagSet, to *string, usage string) {
+	s.VarP(&once{to: to, instead: func(first, second string) string {
+		return "give -e once: -e " + first + "," + second
+	}}, "env", "e", usage)
+}

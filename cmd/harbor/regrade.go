@@ -46,7 +46,7 @@ verifier. Tasks whose tests need the agent's own sandbox cannot be graded again.
 func addRegradeFlags(c *cobra.Command, f *sharedFlags) {
 	s := section(c)
 	s.StringArrayVarP(&f.paths, "path", "p", nil, "task directory, or directory of tasks (repeatable)")
-	s.StringVarP(&f.env, "env", "e", "", "provider to run sandboxes on, see harbor env list (default docker)")
+	addPlaceFlag(s, &f.env, "provider to run sandboxes on, see harbor env list (default docker)")
 	s.StringArrayVar(&f.verifierEnv, "ve", nil, "environment variable of the verifier, KEY=VALUE (repeatable)")
 	s.Float64Var(&f.verifierMul, "verifier-timeout-multiplier", 1, "factor of the verifier's time limit")
 	s.StringVar(&f.envFile, "env-file", "", "file of variables to load, KEY=VALUE lines")

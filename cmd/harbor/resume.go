@@ -95,7 +95,7 @@ func newResumeFlags(o *runOptions) *cobra.Command {
 	s.StringArrayVarP(&o.resume.filter, "filter-error-type", "f", []string{trials.ExcCancelled}, "exception whose trials run again (repeatable)")
 	addRetryFailedFlag(s, &o.resume)
 	addOperationFlags(s, f)
-	s.StringVarP(&f.env, "env", "e", "", "provider, or several, to run the rest on; those that the job had unless given")
+	addPlaceFlag(s, &f.env, "provider, or several, to run the rest on; those that the job had unless given")
 	s.StringVar(&f.envFile, "env-file", "", "file of variables to load, KEY=VALUE lines")
 	s.BoolVarP(&f.yes, "yes", "y", false, "do not ask before tasks get variables of this host")
 	addModelFlags(s, &f.sharedFlags)
