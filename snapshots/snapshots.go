@@ -217,6 +217,18 @@ func passing(err error) bool {
 	if errors.As(err, new(syscall.Errno)) { // of this host's files, not of what is built
 		return true
 	}
+	return refused(err)
+}
+
+// ProviderFailed reports whether there is no image because its provider did not answer,
+// was asked too often or had no room: the build did nothing wrong, and who asks again
+// has it made again. What was built and died when it was started is the build's own.
+func ProviderFailed(err error) bool {
+	_, died := providers.DeathOf(err)
+	return !died && refused(err)
+}
+
+func refused(err error) bool {
 	switch providers.KindOf(err) {
 	case providers.KindUnavailable, providers.KindRateLimited, providers.KindExhausted:
 		return true

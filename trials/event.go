@@ -17,10 +17,10 @@ const (
 	EventJobEnd     EventType = "job-end"     // {counts}
 	EventQueued     EventType = "queued"      // {task}
 	EventPlaced     EventType = "placed"      // {provider, reason}
-	EventBuildStart EventType = "build-start" // {key, task}
+	EventBuildStart EventType = "build-start" // {key, title, provider, several}: several says that the job has other providers, too
 	// EventBuildProgress is {key, done, of}: it goes to listeners, not into the file.
 	EventBuildProgress EventType = "build-progress"
-	EventBuildEnd      EventType = "build-end" // {key, cached, dur_ms, error, cancelled}
+	EventBuildEnd      EventType = "build-end" // beside these {cached, dur_ms, error, cancelled, again}: again says that the provider failed it and it is made again
 	EventStart         EventType = "start"
 	EventPhaseStart    EventType = "phase-start" // {phase}
 	EventPhaseEnd      EventType = "phase-end"   // {phase, dur_ms, error}

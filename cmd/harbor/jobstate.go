@@ -115,9 +115,12 @@ type eventData struct {
 	Task      string
 	Key       string
 	Title     string
+	Provider  string
+	Several   bool // providers
 	Error     string
 	Cached    bool
 	Cancelled bool
+	Again     bool
 	DurMS     int64 `json:"dur_ms"`
 	WaitMS    int64 `json:"wait_ms"`
 	Moved     bool  `json:"moved"`
@@ -182,6 +185,9 @@ func (s *jobState) outage(d eventData) {
 // build takes an event of an image that is being made.
 func (s *jobState) build(e trials.Event, d eventData) string {
 	b, known := s.builds[d.Key]
+	if d.Several {
+		d.Title += " at " + d.Provider
+	}
 	switch e.Type {
 	case trials.EventBuildStart:
 		s.builds[d.Key] = runningBuild{title: d.Title, since: e.Time}
@@ -215,11 +221,17 @@ func ended(d eventData) string {
 	switch {
 	case d.Cancelled: // the job was asked to stop
 		return "stopped"
+	case d.Again:
+		return "not made, its provider failed it; it is made again: " + firstLine(d.Error)
 	case d.Error != "":
-		first, _, _ := strings.Cut(d.Error, "\n")
-		return "failed: " + first
+		return "failed: " + firstLine(d.Error)
 	}
 	return "ready after " + ms(d.DurMS)
+}
+
+func firstLine(s string) string {
+	first, _, _ := strings.Cut(s, "\n")
+	return first
 }
 
 func ms(n int64) string {

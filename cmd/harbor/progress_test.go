@@ -171,12 +171,17 @@ func TestPathsKeepTheirSlashAtTheRoot(t *testing.T) {
 	}
 }
 
-// Who presses Ctrl-C while an image is made sees that it was stopped, and of no failure.
-func TestStoppedBuildIsNoFailure(t *testing.T) {
+// Who presses Ctrl-C while an image is made sees that it was stopped, and of no failure;
+// nor is an outage of the provider a failure of the build. With several providers the
+// line says at which one.
+func TestEndOfABuildIsTold(t *testing.T) {
 	t.Parallel()
 	for want, data := range map[string]map[string]any{
-		"image of t: stopped":           {"key": "k", "title": "t", "error": "context canceled", "cancelled": true},
-		"image of t: failed: exit code": {"key": "k", "title": "t", "error": "exit code\nlog", "cancelled": false},
+		"image of t: stopped":             {"key": "k", "title": "t", "error": "context canceled", "cancelled": true},
+		"image of t: failed: exit code":   {"key": "k", "title": "t", "error": "exit code\nlog", "cancelled": false},
+		"image of t at b: ready after 2s": {"key": "k", "title": "t", "provider": "b", "several": true, "dur_ms": 2000},
+		"image of t: ready after 2s":      {"key": "k", "title": "t", "provider": "b", "several": false, "dur_ms": 2000},
+		"image of t: not made, its provider failed it; it is made again: no answer": {"key": "k", "title": "t", "error": "no answer\nlog", "again": true},
 	} {
 		s := newJobState(1)
 		if got := s.apply(event(trials.EventBuildEnd, "", 0, data)); !strings.HasSuffix(got, "] "+want) {

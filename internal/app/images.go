@@ -37,10 +37,11 @@ func (a *App) buildSlot(provider string) func(context.Context) (func(), error) {
 	return func(ctx context.Context) (func(), error) { return pool.one(ctx, scheduler.Resources{}) }
 }
 
-// tellFailed says once for a job that a build failed, and where its words are.
+// tellFailed says once for a job that a build failed, and where its words are. One that
+// its provider failed is made again.
 func (j *Job) tellFailed(ctx context.Context, err error) {
 	var failed *snapshots.BuildError
-	if ctx.Err() != nil || !errors.As(err, &failed) {
+	if ctx.Err() != nil || snapshots.ProviderFailed(err) || !errors.As(err, &failed) {
 		return
 	}
 	if _, told := j.told.LoadOrStore(failed.Key, true); told {

@@ -18,6 +18,7 @@ import (
 	"harborgate/internal/events"
 	"harborgate/providers"
 	"harborgate/scheduler"
+	"harborgate/snapshots"
 	"harborgate/trials"
 	"harborgate/trials/results"
 	"harborgate/trials/runner"
@@ -263,12 +264,14 @@ func (j *Job) build(ctx context.Context, at int, key string) (cached bool, err e
 	s := j.sites[at]
 	r := s.requests[key]
 	begun := time.Now()
-	j.Events.Emit(trials.NewEvent(trials.EventBuildStart, "", 0, 0, map[string]any{"key": key, "title": r.Title, "provider": s.name}))
+	about := map[string]any{"key": key, "title": r.Title, "provider": s.name, "several": len(j.sites) > 1}
+	j.Events.Emit(trials.NewEvent(trials.EventBuildStart, "", 0, 0, about))
 	r.Slot = j.app.buildSlot(s.name)
 	hold, err := s.images.Get(ctx, r)
-	data := map[string]any{"key": key, "title": r.Title, "provider": s.name, "dur_ms": time.Since(begun).Milliseconds()}
+	data := maps.Clone(about)
+	data["dur_ms"] = time.Since(begun).Milliseconds()
 	if err != nil {
-		data["error"], data["cancelled"] = err.Error(), ctx.Err() != nil
+		data["error"], data["cancelled"], data["again"] = err.Error(), ctx.Err() != nil, snapshots.ProviderFailed(err)
 		j.tellFailed(ctx, err)
 	} else {
 		cached = hold.Cached

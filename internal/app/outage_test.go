@@ -303,3 +303,33 @@ func TestFullDiskIsSaidOnce(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// An outage under a build is no failed build: it is made again, and nobody is sent to a
+// log of a build that did nothing wrong.
+func TestOutageUnderABuildIsNoFailedBuild(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		set := filepath.Join(t.TempDir(), "set")
+		put(t, filepath.Join(putTask(t, set, "a", "echo 1 > /logs/verifier/reward.txt", ""), "environment", "Dockerfile"), "FROM debian\nRUN echo a\n")
+		w := fake.NewWorld()
+		j := start(t, jobOf(t, set), w)
+		gone := fake.Fault{Op: fake.OpBuild, Delay: time.Second, Effect: fake.Refuse, Kind: providers.KindUnavailable}
+		check := gone
+		check.Op = fake.OpCheck
+		w.Inject(gone, check)
+		time.AfterFunc(20*time.Second, w.Heal)
+		sum, err := j.Run(t.Context())
+		if err != nil || sum.Result.Harborgate.Graded != 1 {
+			t.Fatalf("%+v %v", sum.Result.Harborgate, err)
+		}
+		for _, n := range sum.Result.Harborgate.Notes {
+			if n.Code == "build_failed" {
+				t.Errorf("told as a failed build: %s", n.Message)
+			}
+		}
+		said, err := os.ReadFile(filepath.Join(j.Dir, results.EventsFile))
+		if !strings.Contains(string(said), `"again":true`) || err != nil {
+			t.Errorf("no event says that it is made again, %v", err)
+		}
+	})
+}

@@ -100,6 +100,10 @@ func (im *Images) starts(ctx context.Context, from providers.Source, key snapsho
 	if err == nil {
 		return nil
 	}
+	if snapshots.ProviderFailed(err) {
+		fmt.Fprintf(log, "harbor: it could not be started: %v\n", err)
+		return fmt.Errorf("what was built could not be started once, to prove it: %w", err)
+	}
 	fmt.Fprintf(log, "harbor: a sandbox of it does not start: %v\n", err)
 	return fmt.Errorf("what was built does not start: %w", err)
 }
