@@ -120,6 +120,14 @@ type Shares interface {
 	Freed() <-chan struct{}
 }
 
+// Waits are Shares that are told how many trials wait for room there: those that would run
+// now if there was any, so none that waits for a slot of the job, for an image or for the
+// end of its pause. It is called when that changed: at once when it is 0, else at most once
+// a second. A trial that could run at several sites counts at each.
+type Waits interface {
+	Waiting(trials int)
+}
+
 // Health knows whether a site works. Recover returns when it does, or with an error
 // when the job is to go on without it.
 type Health interface {
@@ -145,9 +153,13 @@ func Run(ctx context.Context, o Options, trials []Trial) (unstarted int, err err
 		opt: o, state: newState(o, trials, time.Now()), cancel: cancel,
 		finished: make(chan completion), built: make(chan build), recovered: make(chan recovery), freed: make(chan int),
 	}
+	l.waits = newWaits(o.Sites)
 	stop := l.listen()
 	err = l.run(ctx)
 	stop()
+	for k := range l.waits {
+		l.waits[k].tell(0)
+	}
 	cancel(nil)
 	for range l.waiting { // for sites that nobody needs any more
 		<-l.recovered
@@ -172,6 +184,7 @@ type loop struct {
 	recovered chan recovery
 	freed     chan int // sites where a lease may be had again
 	err       error
+	waits     []toldWaits
 	lost      []error // why sites were given up
 }
 
@@ -234,8 +247,8 @@ func (l *loop) run(ctx context.Context) error {
 		if l.active == 0 && l.over(w) {
 			return l.err
 		}
-		if !w.wake.IsZero() {
-			timer.Reset(time.Until(w.wake))
+		if wake := earliest(w.wake, l.tellWaits(now)); !wake.IsZero() {
+			timer.Reset(time.Until(wake))
 		}
 		select {
 		case c := <-l.finished:

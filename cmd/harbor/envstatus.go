@@ -19,8 +19,14 @@ func newEnvStatusCommand(e *env) *cobra.Command {
 	c := jsonFlag(e, &cobra.Command{
 		Use: "status", Short: "Show what all jobs of this host have of each provider, and what they may have", Args: cobra.NoArgs,
 		Long: `Show what all harbor processes of this host have of each provider together, and
-what they may have: limits are those of config.yaml (providers.NAME.limits).
-Rates are over the latest minute.`,
+what they may have. Limits are those of config.yaml (providers.NAME.limits), and
+where it says nothing of CPUs and memory, what the provider's host has, as long as
+a job runs that asked it.
+
+WAITING are trials that would run now if there was room, over all processes; one
+that could run at several providers counts at each. Those that wait for a slot of
+their job (-n) or for an image are none. Rates are over the latest minute, and "–"
+where there is no limit: nothing is counted then.`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return withApp(e, func(e *env, a *app.App) error {
 				if watch {
@@ -47,10 +53,10 @@ func showEnv(e *env, a *app.App) error {
 	for _, s := range all {
 		l := s.Limits
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\n", s.Provider,
-			ofLimit(float64(s.Use.Sandboxes), float64(l.Sandboxes)), ofLimit(float64(s.Use.MilliCPUs)/1000, l.CPUs),
+			ofLimit(float64(s.Use.Sandboxes), float64(l.Sandboxes)), ofLimit(s.Use.CPUs, l.CPUs),
 			ofLimit(float64(s.Use.MemoryMiB), float64(l.MemoryMiB)), ofLimit(float64(s.Use.DiskMiB), float64(l.DiskMiB)),
 			ofLimit(float64(s.Use.GPUs), float64(l.GPUs)),
-			ofLimit(paceOf(s.Standing, "creates"), l.CreatesPerSec), ofLimit(paceOf(s.Standing, "calls"), l.CallsPerSec), waiting(s.Standing))
+			rateOf(s.Standing, "creates", l.CreatesPerSec), rateOf(s.Standing, "calls", l.CallsPerSec), s.Waiting)
 	}
 	if err := w.Flush(); err != nil {
 		return err
@@ -75,13 +81,18 @@ func number(x float64) string {
 	return strconv.FormatFloat(math.Round(x*100)/100, 'f', -1, 64)
 }
 
-func paceOf(s app.Standing, class string) float64 {
+// rateOf is "–" without a limit, because calls are counted only to hold them to one.
+func rateOf(s app.Standing, class string, limit float64) string {
+	if limit == 0 {
+		return "–"
+	}
+	used := 0.0
 	for _, p := range s.Paces {
 		if p.Class == class {
-			return p.PerSecond
+			used = p.PerSecond
 		}
 	}
-	return 0
+	return ofLimit(used, limit)
 }
 
 // paceNotes tell of classes of calls that have a limit of their own beside creates.
@@ -93,28 +104,17 @@ func paceNotes(w io.Writer, s app.ProviderStanding) {
 		{"deletes", s.Limits.DeletesPerSec}, {"reads", s.Limits.ReadsPerSec}, {"execs", s.Limits.ExecsPerSec},
 	} {
 		if c.limit > 0 {
-			fmt.Fprintf(w, "%s: %s %s a second\n", s.Provider, ofLimit(paceOf(s.Standing, c.class), c.limit), c.class)
+			fmt.Fprintf(w, "%s: %s %s a second\n", s.Provider, rateOf(s.Standing, c.class, c.limit), c.class)
 		}
 	}
-}
-
-// waiting is how many processes are.
-func waiting(s app.Standing) int {
-	n := 0
-	for _, o := range s.Owners {
-		if o.Waiting {
-			n++
-		}
-	}
-	return n
 }
 
 // standingNotes says who has what, and what holds them up.
 func standingNotes(w io.Writer, s app.Standing) {
 	for _, o := range s.Owners {
 		state := ""
-		if o.Waiting {
-			state = ", waits for more"
+		if o.Waiting > 0 {
+			state = fmt.Sprintf(", %s for room", waits(o.Waiting))
 		}
 		if !o.Alive {
 			state = ", is dead: its share comes back when somebody asks for it"
@@ -143,6 +143,13 @@ func boxes(n int) string {
 		return "1 sandbox"
 	}
 	return fmt.Sprintf("%d sandboxes", n)
+}
+
+func waits(trials int) string {
+	if trials == 1 {
+		return "1 trial waits"
+	}
+	return fmt.Sprintf("%d trials wait", trials)
 }
 
 func labelText(label string) string {

@@ -60,6 +60,13 @@ func (l leases) Acquire(ctx context.Context, _ string, needs scheduler.Resources
 	return l.Pool.Acquire(ctx, needOf(needs))
 }
 
+// Waiting implements scheduler.Waits. That it cannot be told changes nothing.
+func (l leases) Waiting(trials int) {
+	if l.Pool != nil {
+		_ = l.Pool.Waiting(trials)
+	}
+}
+
 // Freed implements scheduler.Shares.
 func (l leases) Freed() <-chan struct{} {
 	if l.Pool == nil {

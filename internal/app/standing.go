@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"slices"
 
 	"harborgate/configs"
@@ -13,7 +14,9 @@ type Standing = shares.Standing
 // ProviderStanding is what a provider may be asked for, and what all harbor processes
 // of this host have of it at the moment.
 type ProviderStanding struct {
-	Limits configs.Limits `json:"limits"` // of config.yaml; zero is none
+	// Limits are those in force: of config.yaml, and where it has none what the provider's
+	// host has, as far as running jobs know. Zero is none.
+	Limits configs.Limits `json:"limits"`
 	Standing
 }
 
@@ -49,13 +52,21 @@ func (a *App) Standings() ([]ProviderStanding, error) {
 	if err != nil {
 		return nil, err
 	}
-	var out []ProviderStanding
+	out := []ProviderStanding{}
 	for _, name := range a.ProviderNames() {
-		s := Standing{Provider: name}
+		s := shares.Nothing(name)
 		if i := slices.IndexFunc(used, func(s Standing) bool { return s.Provider == name }); i >= 0 {
 			s = used[i]
 		}
-		out = append(out, ProviderStanding{Limits: a.Host.Providers[name].Limits, Standing: s})
+		out = append(out, ProviderStanding{Limits: inForce(a.Host.Providers[name].Limits, s.Limits), Standing: s})
 	}
 	return out, nil
+}
+
+// inForce fills in what a configuration leaves out: what running jobs hold themselves to,
+// and defaults.
+func inForce(l configs.Limits, known shares.Amount) configs.Limits {
+	l.CPUs, l.MemoryMiB = cmp.Or(known.CPUs, l.CPUs), cmp.Or(known.MemoryMiB, l.MemoryMiB)
+	l.OvercommitCPUs, l.OutageSec = cmp.Or(l.OvercommitCPUs, 1), cmp.Or(l.OutageSec, outagePatience.Seconds())
+	return l
 }

@@ -64,6 +64,10 @@ type account struct {
 type part struct {
 	Label string `json:"label,omitempty"`
 	Use   Need   `json:"use"`
+	// Limits are what it holds itself to.
+	Limits Need `json:"limits,omitzero"`
+	// Waiting are its trials that wait for more.
+	Waiting int `json:"waiting,omitempty"`
 	// Want is what it was refused at Asked, and asks for again while it waits.
 	Want  Need  `json:"want"`
 	Asked int64 `json:"asked,omitempty"`
@@ -149,6 +153,7 @@ func (a *account) acquire(id, label string, need, limits Need, now int64) (why s
 // too, and it is taken. again is when that will be, if nothing else is in the way.
 func (a *account) admit(id, label string, need, limits Need, r rate, now int64) (why string, again time.Duration) {
 	used, mine := a.used(), a.owner(id, label)
+	mine.Limits = limits
 	turns, next, held := a.due(r, now)
 	switch why = a.full(used, need, limits, now); {
 	case why != "":
@@ -208,7 +213,11 @@ func (a *account) release(id string, need Need) {
 		return
 	}
 	p.Use = p.Use.minus(need)
-	if p.Use == (Need{}) && p.Asked == 0 {
+	a.tidy(id)
+}
+
+func (a *account) tidy(id string) {
+	if p := a.Owners[id]; p != nil && p.Use == (Need{}) && p.Asked == 0 && p.Waiting == 0 {
 		delete(a.Owners, id)
 	}
 }

@@ -35,6 +35,7 @@ type Pool struct {
 	mu     sync.Mutex // guards what follows
 	label  string
 	limits Need
+	queued int                    // trials that wait, see Waiting
 	urgent map[chan struct{}]bool // of those who wait in Await
 	swept  map[string]bool        // dead processes that are, or were, swept after
 	rate   rate                   // of creates
@@ -132,16 +133,24 @@ func (p *Pool) Await(ctx context.Context, need Need) (release func(), err error)
 	p.mu.Lock()
 	p.urgent[freed] = true
 	p.mu.Unlock()
+	waits := false
 	defer func() {
 		p.mu.Lock()
 		delete(p.urgent, freed)
 		p.mu.Unlock()
 		p.signal(p.freed) // for those who were refused meanwhile
+		if waits {
+			_ = p.countWaiting() // it is for users to see
+		}
 	}()
 	for {
 		release, ok, err := p.acquire(ctx, need)
 		if ok || err != nil {
 			return release, err
+		}
+		if !waits {
+			waits = true
+			_ = p.countWaiting()
 		}
 		select {
 		case <-freed:

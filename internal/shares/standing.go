@@ -12,12 +12,15 @@ import (
 
 // Standing is what a host uses of one provider at a moment.
 type Standing struct {
-	Provider string          `json:"provider"`
-	Use      Need            `json:"use"`
-	Owners   []OwnerStanding `json:"owners"`
-	Paces    []PaceStanding  `json:"paces"`
+	Provider string `json:"provider"`
+	Use      Amount `json:"use"`
+	// Limits are the smallest that a living process holds itself to; zero is none.
+	Limits  Amount          `json:"-"`
+	Waiting int             `json:"waiting"` // trials of all processes
+	Owners  []OwnerStanding `json:"owners"`
+	Paces   []PaceStanding  `json:"paces"` // of classes of calls that have a limit
 	// Pauses are the classes of calls that nobody may make.
-	Pauses []PauseStanding `json:"pauses,omitempty"`
+	Pauses []PauseStanding `json:"pauses"`
 	// Capacity is what the provider showed to have room for, below what is configured;
 	// zero is not known to be less.
 	Capacity    int    `json:"capacity,omitempty"`
@@ -30,13 +33,41 @@ type Standing struct {
 	RefusedAgo time.Duration `json:"refused_ago_ns,omitempty"`
 }
 
+// Amount is a Need in the units of the configuration.
+type Amount struct {
+	Sandboxes int     `json:"sandboxes"`
+	CPUs      float64 `json:"cpus"`
+	MemoryMiB int64   `json:"memory_mb"`
+	DiskMiB   int64   `json:"disk_mb"`
+	GPUs      int     `json:"gpus"`
+}
+
+func (n Need) amount() Amount {
+	return Amount{n.Sandboxes, float64(n.MilliCPUs) / 1000, n.MemoryMiB, n.DiskMiB, n.GPUs}
+}
+
+// within returns the smaller of two limits in each resource; zero is none.
+func (n Need) within(o Need) Need {
+	return Need{
+		smaller(n.Sandboxes, o.Sandboxes), smaller(n.MilliCPUs, o.MilliCPUs), smaller(n.MemoryMiB, o.MemoryMiB),
+		smaller(n.DiskMiB, o.DiskMiB), smaller(n.GPUs, o.GPUs),
+	}
+}
+
+func smaller[T int | int64](a, b T) T {
+	if a == 0 || b == 0 {
+		return max(a, b)
+	}
+	return min(a, b)
+}
+
 // OwnerStanding is one process.
 type OwnerStanding struct {
 	ID      string `json:"id"`
 	PID     int    `json:"pid"`
-	Label   string `json:"label,omitempty"`
-	Use     Need   `json:"use"`
-	Waiting bool   `json:"waiting"`
+	Label   string `json:"label"`
+	Use     Amount `json:"use"`
+	Waiting int    `json:"waiting"` // its trials that would run now if there was room
 	Alive   bool   `json:"alive"`
 }
 
@@ -90,14 +121,25 @@ func (o *Owner) standing(path string) (s Standing, err error) {
 	return a.standing(filepath.Base(path), now(), o.Alive), nil
 }
 
+// Nothing is how a provider stands of which nothing was had.
+func Nothing(provider string) Standing {
+	return Standing{Provider: provider, Owners: []OwnerStanding{}, Paces: []PaceStanding{}, Pauses: []PauseStanding{}}
+}
+
 func (a *account) standing(provider string, now int64, alive func(string) bool) Standing {
-	s := Standing{Provider: provider, Use: a.used()}
+	s := Nothing(provider)
+	s.Use = a.used().amount()
+	var limits Need
 	for id, p := range a.Owners {
-		s.Owners = append(s.Owners, OwnerStanding{
-			ID: id, PID: identityOf(id).pid, Label: p.Label, Use: p.Use, Alive: alive(id),
-			Waiting: p.Asked > 0 && now-p.Asked < int64(patience),
-		})
+		o := OwnerStanding{ID: id, PID: identityOf(id).pid, Label: p.Label, Use: p.Use.amount(), Alive: alive(id)}
+		if o.Alive {
+			o.Waiting = p.Waiting
+			limits = limits.within(p.Limits)
+		}
+		s.Waiting += o.Waiting
+		s.Owners = append(s.Owners, o)
 	}
+	s.Limits = limits.amount()
 	slices.SortFunc(s.Owners, func(x, y OwnerStanding) int { return strings.Compare(x.ID, y.ID) })
 	for class, p := range a.Paces {
 		s.Paces = append(s.Paces, PaceStanding{class, p.Taken, p.perSecond(now)})
