@@ -16,7 +16,7 @@ const (
 	EventJobStart   EventType = "job-start"   // {job_id, n_trials, provider, concurrency}
 	EventJobEnd     EventType = "job-end"     // {counts}
 	EventQueued     EventType = "queued"      // {task}
-	EventPlaced     EventType = "placed"      // {provider, reason}
+	EventPlaced     EventType = "placed"      // {provider, reason, passed}; no provider when none can run it
 	EventBuildStart EventType = "build-start" // {key, title, provider, several}: several says that the job has other providers, too
 	// EventBuildProgress is {key, done, of}: it goes to listeners, not into the file.
 	EventBuildProgress EventType = "build-progress"

@@ -40,7 +40,11 @@ func placementLines(dir string) []string {
 		}
 		switch {
 		case e.Type == trials.EventPlaced:
-			out = append(out, fmt.Sprintf("placed\ttry %d at %s: %s", e.Try, oneLine(p.Provider), oneLine(p.Reason)))
+			where := "nowhere"
+			if p.Provider != "" {
+				where = "at " + oneLine(p.Provider)
+			}
+			out = append(out, fmt.Sprintf("placed\ttry %d %s: %s", e.Try, where, oneLine(p.Reason)))
 			for _, name := range slices.Sorted(maps.Keys(p.Passed)) {
 				out = append(out, fmt.Sprintf("\tnot at %s: %s", oneLine(name), oneLine(p.Passed[name])))
 			}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -229,7 +230,7 @@ func showTrial(e *env, dir string, r *trials.Result) error {
 		fmt.Fprintf(w, "%s\n", line)
 	}
 	if x := r.Harborgate; x != nil {
-		fmt.Fprintf(w, "provider\t%s\ntry\t%d\nattempt\t%d\n", oneLine(x.Provider), x.Try, x.Attempt)
+		fmt.Fprintf(w, "provider\t%s\ntry\t%d\nattempt\t%d\n", oneLine(cmp.Or(x.Provider, "–")), x.Try, x.Attempt)
 		for _, s := range x.Suspect {
 			fmt.Fprintf(w, "suspect\t%s: %s\n", oneLine(s.Code), oneLine(s.Message))
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -44,7 +45,9 @@ func (f Fleet) Unsupported(t PlannedTrial) string {
 		if why == "" {
 			return ""
 		}
-		all = append(all, why)
+		if !slices.Contains(all, why) { // what an agent lacks, it lacks everywhere
+			all = append(all, why)
+		}
 	}
 	return strings.Join(all, "; ")
 }

@@ -250,3 +250,35 @@ func TestFleetOfWhichNobodyAnswersIsAnError(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// A trial that no provider can run claims no place: its message and its placement name
+// each provider with the reason.
+func TestTrialThatNoProviderCanRunIsPlacedNowhere(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		set := filepath.Join(t.TempDir(), "set")
+		putTask(t, set, "gpu", "echo 1 > /logs/verifier/reward.txt", taskToml+"[environment]\ngpus = 1\n")
+		fleet, _ := fakes("a", "c")
+		j := startOn(t, jobOf(t, set), fleet, nil)
+		if _, err := j.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		found, err := results.ReadWholeTrials(j.Dir)
+		if err != nil || len(found) != 1 {
+			t.Fatalf("%d trials, %v", len(found), err)
+		}
+		res := found[0].Result
+		for _, want := range []string{"provider a cannot run this task yet, it needs gpu", "provider c cannot run this task yet, it needs gpu"} {
+			if !strings.Contains(res.ExceptionInfo.Message, want) {
+				t.Errorf("%q does not say %q", res.ExceptionInfo.Message, want)
+			}
+		}
+		if res.ExceptionInfo.Type != trials.ExcUnsupportedTask || res.Harborgate.Provider != "" {
+			t.Errorf("%s at %q", res.ExceptionInfo.Type, res.Harborgate.Provider)
+		}
+		said := strings.Join(placements(t, j.Dir), "\n")
+		if !strings.HasPrefix(said, ": no provider can run it map[a:provider a cannot run") || !strings.Contains(said, " c:provider c cannot run") {
+			t.Errorf("%q", said)
+		}
+	})
+}

@@ -40,6 +40,7 @@ type Job struct {
 	Notes  []trials.Note // about the way to models, before anything runs
 
 	app     *App
+	fleet   Fleet
 	sites   []*site
 	models  *models
 	tally   *tally
@@ -292,6 +293,9 @@ func (j *Job) describe(t *PlannedTrial, a scheduler.Assignment, sink runner.Sink
 	try := &runner.Try{
 		Config: &own, Task: t.Task.Task, Job: j.Plan.Config.JobName, ID: uuid.NewString(),
 		Attempt: t.Attempt, Number: t.earlier + a.Try, Retries: t.retries + a.Try - 1 - a.Moves, Waited: a.Waited, Images: a.Images, Sink: sink,
+	}
+	if len(j.fleet) > 1 {
+		try.Unsupported = j.fleet.Unsupported(*t)
 	}
 	var errs [4]error
 	lock, err := t.lock()

@@ -26,6 +26,7 @@ type site struct {
 
 // openSites makes the job's sites.
 func (j *Job) openSites(fleet Fleet) error {
+	j.fleet = fleet
 	for _, m := range fleet {
 		s := &site{Member: m, name: m.Info().Name, requests: map[string]snapshots.Request{}}
 		s.bounded = j.app.Host.Providers[s.name].Limits.Room()
@@ -162,11 +163,18 @@ func (j *Job) removeLost(ctx context.Context, s *site) {
 // placed tells where a try runs, and why there.
 func (j *Job) placed(t *PlannedTrial, a scheduler.Assignment, number int) {
 	data := map[string]any{"provider": j.sites[a.Site].name, "reason": j.reason(a)}
-	if len(a.Passed) > 0 {
-		passed := map[string]string{}
-		for _, p := range a.Passed {
-			passed[j.sites[p.Site].name] = p.Why
+	passed := map[string]string{}
+	for _, p := range a.Passed {
+		passed[j.sites[p.Site].name] = p.Why
+	}
+	if j.fleet.Unsupported(*t) != "" { // it has a site only to fail there
+		delete(data, "provider")
+		data["reason"] = "no provider can run it"
+		for _, m := range j.fleet {
+			passed[m.Info().Name] = Unsupported(m.Info(), *t)
 		}
+	}
+	if len(passed) > 0 {
 		data["passed"] = passed
 	}
 	j.Events.Emit(trials.NewEvent(trials.EventPlaced, t.Name, t.Attempt, number, data))

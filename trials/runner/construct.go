@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -76,7 +77,10 @@ func (x *run) construct() *trials.Failure {
 	if x.t.Invalid != nil {
 		return trials.NewFailure(trials.PhaseQueue, trials.CauseInvalidTask, "", x.t.Invalid.Error())
 	}
-	if msg := Unsupported(x.r.opt.Provider.Info(), x.t.Task, *x.t.Config); msg != "" {
+	if x.t.Unsupported != "" {
+		x.res.Harborgate.Provider = "" // it runs at none
+	}
+	if msg := cmp.Or(x.t.Unsupported, Unsupported(x.r.opt.Provider.Info(), x.t.Task, *x.t.Config)); msg != "" {
 		return trials.NewFailure(trials.PhaseQueue, trials.CauseUnsupported, "Unsupported", msg)
 	}
 	steps := []func() error{x.readKwargs, x.readEnvironment}

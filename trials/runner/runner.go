@@ -71,14 +71,17 @@ type Try struct {
 	Config  *trials.TrialConfig // the result takes it over: it is not small
 	Task    *tasks.Task         // nil when it could not be loaded; Invalid says why
 	Invalid error
-	Lock    *trials.TrialLock // written first, and let go
-	Job     string            // name, for labels; "" for a trial without a job
-	ID      string            // UUID of the result
-	Attempt int               // from 1
-	Number  int               // from 1: the how-manieth try this is
-	Retries int               // how many of the earlier ones failed
-	Waited  time.Duration     // for a slot
-	Images  time.Duration     // that it waited for its images before
+	// Unsupported is what it needs and none of several providers has; "" leaves it to the
+	// runner to ask its own.
+	Unsupported string
+	Lock        *trials.TrialLock // written first, and let go
+	Job         string            // name, for labels; "" for a trial without a job
+	ID          string            // UUID of the result
+	Attempt     int               // from 1
+	Number      int               // from 1: the how-manieth try this is
+	Retries     int               // how many of the earlier ones failed
+	Waited      time.Duration     // for a slot
+	Images      time.Duration     // that it waited for its images before
 
 	TaskChecksum string
 	TaskDigest   string  // see trials.Extra
