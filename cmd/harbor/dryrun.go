@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -20,6 +22,9 @@ type dryTrial struct {
 	Grades  string                  `json:"grades_again,omitempty"` // directory of the earlier trial
 	Limits  map[string]trials.Limit `json:"limits"`
 	Problem string                  `json:"problem,omitempty"`
+	// Providers are those that could take it, in their order; NotAt says why others cannot.
+	Providers []string          `json:"providers"`
+	NotAt     map[string]string `json:"not_at,omitempty"`
 }
 
 // dryResult is what --dry-run --json prints.
@@ -32,7 +37,7 @@ type dryResult struct {
 }
 
 // dryRun prints what would run. It has looked at everything and made nothing.
-func (o *runOptions) dryRun(plan *app.Plan, fleet app.Fleet, routes []app.ModelRoute) error {
+func (o *runOptions) dryRun(plan *app.Plan, fleet app.Fleet, suited app.Suited, routes []app.ModelRoute) error {
 	out := dryResult{Trials: []dryTrial{}, Models: routes, Invalid: []string{}, Diff: plan.Diff}
 	cannot := len(plan.Invalid)
 	for _, f := range plan.Invalid {
@@ -40,6 +45,7 @@ func (o *runOptions) dryRun(plan *app.Plan, fleet app.Fleet, routes []app.ModelR
 	}
 	for _, t := range plan.Trials {
 		d := dryTrialOf(t, fleet)
+		d.Providers, d.NotAt = suited.Of(t)
 		if d.Problem != "" {
 			cannot++
 		}
@@ -50,7 +56,7 @@ func (o *runOptions) dryRun(plan *app.Plan, fleet app.Fleet, routes []app.ModelR
 		if err := printJSON(o.env, out); err != nil {
 			return err
 		}
-	} else if err := errors.Join(o.dryTable(out.Trials), o.routeTable(routes)); err != nil {
+	} else if err := errors.Join(o.dryTable(out.Trials, len(fleet) > 1), o.routeTable(routes)); err != nil {
 		return err
 	}
 	switch {
@@ -82,31 +88,57 @@ func dryTrialOf(t app.PlannedTrial, fleet app.Fleet) dryTrial {
 	return d
 }
 
-func (o *runOptions) dryTable(all []dryTrial) error {
+// dryTable has a column for the providers when there are several.
+func (o *runOptions) dryTable(all []dryTrial, several bool) error {
 	w := tabwriter.NewWriter(o.out, 0, 0, 2, ' ', 0)
+	head, at := "TASK\tATTEMPT\tAGENT\tMODEL\tLIMITS", ""
+	if several {
+		head = "TASK\tATTEMPT\tAGENT\tMODEL\tAT\tLIMITS"
+	}
 	if len(all) > 0 {
-		fmt.Fprintln(w, "TASK\tATTEMPT\tAGENT\tMODEL\tLIMITS")
+		fmt.Fprintln(w, head)
 	}
-	above := "" // many trials have the limits of the one before
+	above := "" // many trials have the limits of the row above
 	for _, d := range all {
-		model := d.Model
-		if model == "" {
-			model = "–"
+		if several {
+			at = cmp.Or(strings.Join(d.Providers, ","), "–") + "\t"
 		}
-		fmt.Fprintf(w, "%s\t%d\t%s\t%s\t", oneLine(d.Task), d.Attempt, oneLine(d.Agent), oneLine(model))
-		if d.Problem != "" {
-			fmt.Fprintln(w, "cannot run: "+oneLine(d.Problem))
-			continue
-		}
+		fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s", oneLine(d.Task), d.Attempt, oneLine(d.Agent), oneLine(cmp.Or(d.Model, "–")), at)
 		limits := limitsText(d.Limits)
-		if limits == above {
-			limits = "as above"
-		} else {
+		switch {
+		case d.Problem != "":
+			above = ""
+			fmt.Fprintln(w, "cannot run: "+oneLine(d.Problem))
+		case limits == above:
+			fmt.Fprintln(w, "as above")
+		default:
 			above = limits
+			fmt.Fprintln(w, limits)
 		}
-		fmt.Fprintln(w, limits)
 	}
-	return w.Flush()
+	return errors.Join(w.Flush(), o.dryNotAt(all))
+}
+
+// dryNotAt says once for each reason why not every provider could take the trials that
+// some could.
+func (o *runOptions) dryNotAt(all []dryTrial) error {
+	told := map[string]bool{}
+	for _, d := range all {
+		if d.Problem != "" {
+			continue // the table says it
+		}
+		for _, name := range slices.Sorted(maps.Keys(d.NotAt)) {
+			line := fmt.Sprintf("%s not at %s: %s", oneLine(d.Task), name, oneLine(d.NotAt[name]))
+			if told[line] {
+				continue
+			}
+			told[line] = true
+			if _, err := fmt.Fprintln(o.out, line); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // routeTable says where models will be asked.

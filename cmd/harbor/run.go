@@ -160,7 +160,7 @@ func (o *runOptions) job(ctx context.Context, a *app.App, cfg trials.JobConfig) 
 		if _, err := a.LacksAgents(ctx, plan); err != nil {
 			return codedError{exitNothing, err}
 		}
-		return o.dryRun(plan, fleet, a.ModelRoutes(ctx, plan, o.flags.settings))
+		return o.dryRun(plan, fleet, a.Suited(ctx, fleet), a.ModelRoutes(ctx, plan, o.flags.settings))
 	}
 	late := a.Unburied()
 	o.sweep(ctx, a, fleet)

@@ -52,10 +52,7 @@ func (a *App) size(ctx context.Context, m Member) providers.Resources {
 // TooLarge names the tasks that declare more than any provider that could run them has,
 // once each. Their trials ask for it nevertheless, and say what they are told.
 func (a *App) TooLarge(ctx context.Context, f Fleet, p *Plan) []trials.Note {
-	has := make([]scheduler.Resources, len(f))
-	for i, m := range f {
-		has[i] = a.room(ctx, m)
-	}
+	has := a.Suited(ctx, f).has
 	told := map[string]bool{}
 	var notes []trials.Note
 	for _, t := range p.Trials {

@@ -110,3 +110,31 @@ func TestTaskLargerThanItsProviderIsNamedBeforehand(t *testing.T) {
 		}
 	}
 }
+
+// Which of several providers could take a trial is known beforehand.
+func TestProvidersThatCouldTakeATrial(t *testing.T) {
+	t.Parallel()
+	a, set := newApp(t, hostOf(t, nil)), filepath.Join(t.TempDir(), "set")
+	for name, more := range map[string]string{"gpu": "gpus = 1", "huge": "cpus = 99", "small": "cpus = 2", "wide": "cpus = 8"} {
+		putTask(t, set, name, "echo 1 > /logs/verifier/reward.txt", taskToml+"[environment]\n"+more+"\n")
+	}
+	a.Host.Providers = map[string]configs.Provider{"a": {Limits: configs.Limits{CPUs: 4}}, "b": {Limits: configs.Limits{CPUs: 16}}}
+	fleet, _ := fakes("a", "b")
+	plan, err := NewPlan(jobOf(t, set), "5e0c1f0e-0000-4000-8000-000000000000")
+	if err != nil {
+		t.Fatal(err)
+	}
+	suited := a.Suited(t.Context(), fleet)
+	want := map[string]string{
+		"gpu":   "[] map[a:provider a cannot run this task yet, it needs gpu",
+		"huge":  "[a b] map[]",
+		"small": "[a b] map[]",
+		"wide":  "[b] map[a:it has 4 CPUs, not 8]",
+	}
+	for _, trial := range plan.Trials {
+		able, not := suited.Of(trial)
+		if got := fmt.Sprint(able, not); !strings.HasPrefix(got, want[trial.Task.Name]) {
+			t.Errorf("%s: %s, want %s", trial.Task.Name, got, want[trial.Task.Name])
+		}
+	}
+}
