@@ -97,6 +97,16 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
+// Bare is what err says without the name of its provider at the beginning, for lines that
+// name it already.
+func Bare(err error, provider string) string {
+	text := err.Error()
+	if rest, ok := strings.CutPrefix(text, provider+": "); ok {
+		return rest
+	}
+	return strings.TrimPrefix(text, provider+" ")
+}
+
 func (e *Error) Unwrap() error { return e.Err }
 
 // KindOf returns the kind of err: that of the outermost *Error in its chain,

@@ -113,6 +113,23 @@ func TestErrors(t *testing.T) {
 	}
 }
 
+func TestBareErrorsNameNoProvider(t *testing.T) {
+	t.Parallel()
+	cause := errors.New("boxes are gone")
+	for _, c := range []struct {
+		err  error
+		want string
+	}{
+		{&Error{Provider: "b", Op: "check", Err: cause}, "check: boxes are gone"},
+		{&Error{Provider: "b", Err: cause}, "boxes are gone"},
+		{cause, "boxes are gone"},
+	} {
+		if got := Bare(c.err, "b"); got != c.want {
+			t.Errorf("%q, want %q", got, c.want)
+		}
+	}
+}
+
 func TestKindsAreClosed(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}

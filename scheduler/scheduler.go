@@ -13,6 +13,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 )
@@ -375,15 +376,21 @@ func (l *loop) doubt(ctx context.Context, k int, why string) {
 	go func() { l.recovered <- recovery{k, l.opt.Sites[k].Health.Recover(ctx)} }()
 }
 
+// named is why a site was given up, with its name where the error does not begin with it.
+func (l *loop) named(r recovery) error {
+	name := l.opt.Sites[r.site].Name
+	if text := r.err.Error(); len(l.opt.Sites) == 1 || strings.HasPrefix(text, name+":") || strings.HasPrefix(text, name+" ") {
+		return r.err
+	}
+	return fmt.Errorf("provider %s: %w", name, r.err)
+}
+
 func (l *loop) recover(ctx context.Context, r recovery) {
 	if r.err == nil || ctx.Err() != nil {
 		l.state.recovered(r.site)
 		return
 	}
-	l.lost = append(l.lost, fmt.Errorf("provider %s: %w", l.opt.Sites[r.site].Name, r.err))
-	if len(l.opt.Sites) == 1 {
-		l.lost = []error{r.err}
-	}
+	l.lost = append(l.lost, l.named(r))
 	if !l.state.giveUp(r.site, r.err.Error()) && !l.state.stopped {
 		l.state.stopped = true
 		l.err = errors.Join(l.lost...)

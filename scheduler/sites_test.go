@@ -279,6 +279,18 @@ func TestLastSiteGivenUpEndsTheJob(t *testing.T) {
 	})
 }
 
+func TestLostSiteIsNamedOnce(t *testing.T) {
+	t.Parallel()
+	l := &loop{opt: Options{Sites: []Site{{Name: "a"}, {Name: "b"}}}}
+	for text, want := range map[string]string{
+		"no answer": "provider b: no answer", "b: no answer": "b: no answer", "b check: no answer": "b check: no answer", "bad": "provider b: bad",
+	} {
+		if got := l.named(recovery{1, errors.New(text)}).Error(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
 // oneLease are shares of which there is one.
 type oneLease struct {
 	mu    sync.Mutex

@@ -129,7 +129,7 @@ func checkProviders(c *cobra.Command, e *env, a *app.App, names []string) error 
 		}
 		if err != nil {
 			bad++
-			r.OK, r.Error = false, err.Error()
+			r.OK, r.Error = false, providers.Bare(err, name)
 		} else if s, ok := providers.As[providers.Sizer](p); ok {
 			if size, err := s.Size(c.Context()); err == nil {
 				r.Size = &size

@@ -83,7 +83,7 @@ func (f Fleet) Check(ctx context.Context) ([]trials.Note, error) {
 		if m.Down != nil {
 			errs = append(errs, m.Down)
 			notes = append(notes, trials.Note{Code: "provider_down", Message: fmt.Sprintf(
-				"provider %s does not answer, the job begins without it: %v", m.Info().Name, m.Down)})
+				"provider %s does not answer, the job begins without it: %s", m.Info().Name, providers.Bare(m.Down, m.Info().Name))})
 		}
 	}
 	if len(errs) == len(f) {

@@ -19,8 +19,10 @@ import (
 // Client speaks to the Handler of another process. All methods may be called
 // concurrently.
 type Client struct {
-	at   string // of the URL
-	http *http.Client
+	at     string // of the URL
+	listen string // what harbor-sim provider is to listen on to be found
+	named  string // the address as it was given
+	http   *http.Client
 }
 
 // unixScheme starts the address of a socket file.
@@ -47,7 +49,7 @@ func Listen(ctx context.Context, address string) (net.Listener, error) {
 // before the first call.
 func Dial(address string) (*Client, error) {
 	t := &http.Transport{MaxIdleConnsPerHost: 64, IdleConnTimeout: time.Minute}
-	c := &Client{at: address, http: &http.Client{Transport: t, Timeout: answerLimit}}
+	c := &Client{named: address, listen: address, http: &http.Client{Transport: t, Timeout: answerLimit}}
 	if path, ok := strings.CutPrefix(address, unixScheme); ok {
 		c.at = "http://plane"
 		t.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -56,10 +58,11 @@ func Dial(address string) (*Client, error) {
 		}
 		return c, nil
 	}
-	if u, err := url.Parse(address); err != nil || u.Scheme != "http" || u.Host == "" {
+	u, err := url.Parse(address)
+	if err != nil || u.Scheme != "http" || u.Host == "" {
 		return nil, fmt.Errorf("simulated provider: address %q is neither unix:/path nor http://host:port", address)
 	}
-	c.at = strings.TrimSuffix(address, "/")
+	c.at, c.listen = strings.TrimSuffix(address, "/"), u.Host
 	return c, nil
 }
 
@@ -160,7 +163,7 @@ func (c *Client) call(ctx context.Context, method, path string, body, into any) 
 		return ctx.Err()
 	}
 	if err != nil {
-		return providers.E(providers.KindUnavailable, "request", fmt.Errorf("no simulated provider answers at %s: start it with harbor-sim provider: %w", c.at, err))
+		return c.unanswered(err)
 	}
 	defer resp.Body.Close()
 	text, err = io.ReadAll(resp.Body)
@@ -178,4 +181,13 @@ func (c *Client) call(ctx context.Context, method, path string, body, into any) 
 		return nil
 	}
 	return providers.E(providers.KindInternal, "request", json.Unmarshal(text, into))
+}
+
+// unanswered says where nobody answers and what to do, in the user's words for it: the
+// URL of the request is nobody's.
+func (c *Client) unanswered(err error) error {
+	if wrapped := (*url.Error)(nil); errors.As(err, &wrapped) {
+		err = wrapped.Err
+	}
+	return providers.Errorf(providers.KindUnavailable, "", "no simulated provider answers at %s: start it with harbor-sim provider --config FILE --listen %s (%w)", c.named, c.listen, err)
 }

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -169,6 +170,27 @@ func TestNobodyAnswers(t *testing.T) {
 	if _, err := far.Check(t.Context()); !providers.Is(err, providers.KindUnavailable) {
 		t.Error(err)
 	}
+}
+
+// The user wrote none of the addresses that requests have.
+func TestUnreachablePlaneIsNamedAsItWasWritten(t *testing.T) {
+	t.Parallel()
+	socket := "unix:" + filepath.Join(t.TempDir(), "none")
+	for address, listen := range map[string]string{socket: socket, "http://127.0.0.1:1": "127.0.0.1:1"} {
+		far, err := plane.Dial(address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = far.Check(t.Context())
+		want := "no simulated provider answers at " + address + ": start it with harbor-sim provider --config FILE --listen " + listen + " (dial "
+		if err == nil || !strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), "/check") {
+			t.Errorf("%v\nwant %s…", err, want)
+		}
+	}
+}
+
+func TestDialRefusesOtherAddresses(t *testing.T) {
+	t.Parallel()
 	for _, address := range []string{"", "localhost:1", "https://x", "http://"} {
 		if _, err := plane.Dial(address); err == nil {
 			t.Errorf("%q is an address", address)
