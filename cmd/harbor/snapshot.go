@@ -26,7 +26,9 @@ func newSnapshotCommand(e *env) *cobra.Command {
 	c.AddCommand(
 		jsonFlag(e, &cobra.Command{
 			Use: "list", Short: "List images, what was used last first", Args: cobra.NoArgs,
-			RunE: on(func(_ *cobra.Command, s *shelf) error { return s.list() }),
+			Long: `List images that harbor built at a provider and that are there. Where that does
+not answer, those are listed that were there when they were last used.`,
+			RunE: on(func(c *cobra.Command, s *shelf) error { return s.list(c) }),
 		}),
 		newSnapshotBuildCommand(e, &provider), newSnapshotPruneCommand(e, on), newSnapshotRmCommand(e, &provider))
 	return c
@@ -103,7 +105,11 @@ func withShelf(c *cobra.Command, e *env, a *app.App, provider string, f func(*co
 	return f(c, &shelf{e, a, p, kept})
 }
 
-func (s *shelf) list() error {
+func (s *shelf) list(c *cobra.Command) error {
+	var err error
+	if s.kept, err = s.app.Present(c.Context(), s.p, s.kept); err != nil {
+		fmt.Fprintf(s.e.err, "harbor: warning: some of these may be gone: %v\n", err)
+	}
 	if s.e.json {
 		return printJSON(s.e, s.kept)
 	}

@@ -110,6 +110,33 @@ func (a *App) Snapshots(p providers.Provider) ([]snapshots.Kept, error) {
 	return store.Survey()
 }
 
+// Present leaves out what a provider no longer has: somebody removed it there, or it was
+// in the memory of a process that ended. What is in use is with its process. With an error,
+// the provider cannot be asked, and nothing is left out.
+func (a *App) Present(ctx context.Context, p providers.Provider, kept []snapshots.Kept) ([]snapshots.Kept, error) {
+	out := make([]snapshots.Kept, 0, len(kept))
+	err := bounded(ctx, func(ctx context.Context) error {
+		for _, k := range kept {
+			has, ok := shelfOf(p, k.Snapshot)
+			if ok && !k.InUse {
+				_, err := has.inspect(ctx, k.ID)
+				if providers.Is(err, providers.KindNotFound) {
+					continue
+				}
+				if err != nil {
+					return err
+				}
+			}
+			out = append(out, k)
+		}
+		return nil
+	})
+	if err != nil {
+		return kept, err
+	}
+	return out, nil
+}
+
 // RemoveSnapshots removes images of records that harbor built and that no process
 // uses, and returns those; dry removes nothing.
 func (a *App) RemoveSnapshots(ctx context.Context, p providers.Provider, all []snapshots.Record, dry bool) ([]snapshots.Record, error) {

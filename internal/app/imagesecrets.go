@@ -1,10 +1,10 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"os"
-	"slices"
 	"strings"
 
 	"harborgate/agents"
@@ -24,33 +24,45 @@ func secretive(name, value string) bool {
 
 // imageSecrets are the values that nothing kept may hold: those of variables named
 // like secrets, keys of upstreams where they can be read without running a program,
-// and passwords of registries' addresses.
-func (a *App) imageSecrets(ctx context.Context) []string {
-	found := map[string]bool{}
+// and passwords of registries' addresses. With each is the variable that has it, "" when
+// it is of none.
+func (a *App) imageSecrets(ctx context.Context) map[string]string {
+	found := map[string]string{}
+	is := func(name, value string) { found[value] = cmp.Or(found[value], name) }
 	for _, pair := range os.Environ() {
 		name, _, _ := strings.Cut(pair, "=")
 		if v, ok := a.opt.Lookup(name); ok && secretive(name, v) {
-			found[v] = true
+			is(name, v)
 		}
 	}
 	for name := range modelCredentials() {
 		if v, ok := a.opt.Lookup(name); ok {
-			found[v] = true
+			is(name, v)
 		}
 	}
 	if c, err := ProxyConfig(a.Host, a.opt.Lookup); err == nil {
 		for _, u := range c.Upstreams {
 			for _, ref := range u.Keys {
 				if v, err := configs.ResolveSecret(string(ref), a.opt.Lookup); err == nil {
-					found[v] = true
+					is(variableOf(string(ref)), v)
 				}
 			}
 		}
 	}
 	if own, err := agents.RegistrySecrets(ctx); err == nil {
 		for _, v := range own {
-			found[v] = true
+			is("", v)
 		}
 	}
-	return slices.DeleteFunc(slices.Sorted(maps.Keys(found)), func(v string) bool { return len(v) < shortestKept })
+	maps.DeleteFunc(found, func(v, _ string) bool { return len(v) < shortestKept })
+	return found
+}
+
+// variableOf is the variable that a reference to a secret names, "" when it names a file.
+func variableOf(ref string) string {
+	name, ok := strings.CutPrefix(ref, "env:")
+	if !ok {
+		return ""
+	}
+	return name
 }

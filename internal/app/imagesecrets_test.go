@@ -3,7 +3,6 @@ package app
 import (
 	"os"
 	"path/filepath"
-	"slices"
 	"testing"
 
 	"harborgate/configs"
@@ -38,8 +37,14 @@ func TestImageSecrets(t *testing.T) {
 		"token-0123456789": true, "anthropic-0123456789": true, "of-a-file-0123456789": true, "registry-0123456789": true,
 		"/run/user/1000/agent": false, "somebody@example.org": false, "short": false, "harmless-0123456789": false, "name of the dog": false,
 	} {
-		if slices.Contains(got, value) != want {
+		if _, is := got[value]; is != want {
 			t.Errorf("%s: %v, want %v", value, !want, want)
 		}
+	}
+	if name := got["token-0123456789"]; name != "MY_SERVICE_TOKEN" {
+		t.Errorf("the token is that of %q", name)
+	}
+	if name := got["of-a-file-0123456789"]; name != "" {
+		t.Errorf("the secret of a file is that of the variable %q", name)
 	}
 }

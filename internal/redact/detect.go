@@ -1,6 +1,10 @@
 package redact
 
-import "bytes"
+import (
+	"bytes"
+	"maps"
+	"slices"
+)
 
 // Detector finds secrets in what passes through it: values that are known, in the
 // encodings of a Redactor, and keys that show by their shape whose they are. It does
@@ -37,12 +41,19 @@ var shapes = []struct {
 	{"pypi-AgEIcHlwaS5vcmc", 50, "a token of PyPI", true},
 }
 
-// NewDetector knows values, those that a Redactor would hide, and shapes.
-func NewDetector(values ...string) *Detector {
+// NewDetector knows values, those that a Redactor would hide, and shapes. With each value
+// is the name of the variable that has it, "" when it is none's: that may be said.
+func NewDetector(values map[string]string) *Detector {
 	d := &Detector{}
-	if r := New(values...); r != nil {
-		for _, form := range r.forms {
-			d.add(needle{text: form, what: "a known secret"})
+	for _, value := range slices.Sorted(maps.Keys(values)) {
+		what := "a known secret"
+		if name := values[value]; name != "" {
+			what += " (the value of " + name + ")"
+		}
+		if r := New(value); r != nil {
+			for _, form := range r.forms {
+				d.add(needle{text: form, what: what})
+			}
 		}
 	}
 	for _, s := range shapes {

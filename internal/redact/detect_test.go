@@ -12,7 +12,7 @@ const known = "s3cr3t/value+of=mine"
 
 func TestDetectorFindsSecrets(t *testing.T) {
 	t.Parallel()
-	d := NewDetector(known, "true", "12")
+	d := NewDetector(map[string]string{known: "MY_TOKEN", "true": "", "12": ""})
 	for text, found := range map[string]bool{
 		known: true, "x" + known + "y": true,
 		base64.StdEncoding.EncodeToString([]byte(known)):        true,
@@ -42,13 +42,28 @@ func TestDetectorFindsSecrets(t *testing.T) {
 	}
 }
 
+func TestDetectorNamesTheVariable(t *testing.T) {
+	t.Parallel()
+	d := NewDetector(map[string]string{known: "MY_TOKEN", "another-secret": ""})
+	for text, want := range map[string]string{
+		known: "a known secret (the value of MY_TOKEN)", hex.EncodeToString([]byte(known)): "a known secret (the value of MY_TOKEN)",
+		"another-secret": "a known secret",
+	} {
+		p := d.Probe()
+		_, _ = p.Write([]byte(text))
+		if p.Found != want {
+			t.Errorf("%q, want %q", p.Found, want)
+		}
+	}
+}
+
 func FuzzDetector(f *testing.F) {
 	f.Add([]byte("before"), []byte("after"), uint16(3))
 	f.Add([]byte("s3cr3t/val"), []byte{}, uint16(12))
 	f.Fuzz(func(t *testing.T, before, after []byte, cut uint16) {
 		text := append(append(append([]byte{}, before...), known...), after...)
 		at := int(cut) % (len(text) + 1)
-		p := NewDetector(known).Probe()
+		p := NewDetector(map[string]string{known: ""}).Probe()
 		_, _ = p.Write(text[:at])
 		_, _ = p.Write(text[at:])
 		if p.Found == "" {
@@ -63,11 +78,11 @@ func BenchmarkDetector(b *testing.B) {
 	for i := range text {
 		text[i] = byte(r.UintN(256))
 	}
-	values := make([]string, 30)
-	for i := range values {
-		values[i] = "value-" + strings.Repeat(string(rune('a'+i)), 40)
+	values := map[string]string{}
+	for i := range 30 {
+		values["value-"+strings.Repeat(string(rune('a'+i)), 40)] = ""
 	}
-	d := NewDetector(values...)
+	d := NewDetector(values)
 	b.SetBytes(int64(len(text)))
 	for b.Loop() {
 		p := d.Probe()

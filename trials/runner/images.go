@@ -42,9 +42,9 @@ type ImagesOptions struct {
 	// Owner and Host are of the labels of builds' sandboxes. Images have the host that
 	// keeps the store, too, so that none is forgotten.
 	Owner, Host string
-	// Secrets are values that nothing kept may hold; nil has none. It is asked when
-	// something is built.
-	Secrets func(ctx context.Context) []string
+	// Secrets are values that nothing kept may hold, with the variables that have them, ""
+	// for none; nil has none. It is asked when something is built.
+	Secrets func(ctx context.Context) map[string]string
 	// Prove starts what was built once before anything counts on it.
 	Prove bool
 	// OnStep is told how far a build is, OnNote what users should know of one; nil is

@@ -97,7 +97,7 @@ func (b *bench) images() *Images {
 	b.t.Cleanup(store.Close)
 	return NewImages(ImagesOptions{
 		Provider: b.p, Store: store, Owner: "owner", Host: "host", Prove: true,
-		Secrets: func(context.Context) []string { return []string{canary} },
+		Secrets: func(context.Context) map[string]string { return map[string]string{canary: "MY_TOKEN"} },
 	})
 }
 
@@ -278,7 +278,7 @@ func TestSecretInABuildContext(t *testing.T) {
 			t.Fatal(err)
 		}
 		hold.Release()
-		if len(said) != 1 || !strings.Contains(said[0], "environment/.env holds a known secret") || strings.Contains(said[0], canary) {
+		if len(said) != 1 || !strings.Contains(said[0], "environment/.env holds a known secret (the value of MY_TOKEN)") || strings.Contains(said[0], canary) {
 			t.Errorf("said %q", said)
 		}
 	})
@@ -286,7 +286,7 @@ func TestSecretInABuildContext(t *testing.T) {
 
 func TestFirstSecret(t *testing.T) {
 	t.Parallel()
-	d := redact.NewDetector(canary)
+	d := redact.NewDetector(map[string]string{canary: ""})
 	for in, want := range map[string]string{
 		"":                            "",
 		"/a\n3\nabc/b\n0\n":           "",

@@ -111,9 +111,9 @@ func (im *Images) starts(ctx context.Context, from providers.Source, key snapsho
 // detector knows what must not be in what is kept.
 func (im *Images) detector(ctx context.Context) *redact.Detector {
 	if im.Secrets == nil {
-		return redact.NewDetector()
+		return redact.NewDetector(nil)
 	}
-	return redact.NewDetector(im.Secrets(ctx)...)
+	return redact.NewDetector(im.Secrets(ctx))
 }
 
 // warnOf names files of a build context that hold secrets: they are the user's own, but
