@@ -93,9 +93,15 @@ type Outcome struct {
 	// Cool keeps new tries from the site for so long, for the reason Why.
 	Cool time.Duration
 	Why  string
-	// Held is closed when what the try had at its site is free: its lease is kept that
-	// long, but not for ever. Nil is now.
-	Held <-chan struct{}
+	// Held is what the try has at its site: its lease is kept until that is free, but not
+	// for ever. Nil is nothing.
+	Held Possession
+}
+
+// Possession is what a try has at its site, and may have when it is over.
+type Possession interface {
+	// OnFree has free called when there is nothing any more, once, now or later.
+	OnFree(free func())
 }
 
 // longestHeld is how long a lease outlives its try.
@@ -329,22 +335,21 @@ func (l *loop) startTry(ctx context.Context, s start) bool {
 		if outcome.Held == nil {
 			release()
 		} else {
-			go held(outcome.Held, release)
+			outcome.Held.OnFree(atLast(longestHeld, release))
 		}
 		l.finished <- completion{s.trial, s.site, outcome}
 	}()
 	return true
 }
 
-// held gives a lease back when what it was for is gone.
-func held(until <-chan struct{}, release func()) {
-	t := time.NewTimer(longestHeld)
-	defer t.Stop()
-	select {
-	case <-until:
-	case <-t.C:
+// atLast is f for whoever calls it first: the caller, or the end of a time.
+func atLast(d time.Duration, f func()) func() {
+	once := sync.OnceFunc(f)
+	t := time.AfterFunc(d, once)
+	return func() {
+		t.Stop()
+		once()
 	}
-	release()
 }
 
 func (l *loop) settle(ctx context.Context, c completion) {

@@ -315,6 +315,15 @@ func (s *oneLease) Acquire(context.Context, string, Resources) (func(), bool, er
 
 func (s *oneLease) Freed() <-chan struct{} { return s.freed }
 
+// freeAfter is free after a time, or never.
+type freeAfter time.Duration
+
+func (d freeAfter) OnFree(free func()) {
+	if d > 0 {
+		time.AfterFunc(time.Duration(d), free)
+	}
+}
+
 // A lease outlives its try as long as there is something left of it, but not for ever.
 func TestLeaseIsHeldUntilWhatItWasForIsGone(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -328,11 +337,7 @@ func TestLeaseIsHeldUntilWhatItWasForIsGone(t *testing.T) {
 					if a.Trial > 0 {
 						return time.Second, Outcome{}
 					}
-					held := make(chan struct{})
-					if c.gone > 0 {
-						time.AfterFunc(time.Second+c.gone, func() { close(held) })
-					}
-					return time.Second, Outcome{Held: held}
+					return time.Second, Outcome{Held: freeAfter(c.gone)}
 				}
 				o := f.options(2)
 				o.Sites[0].Shares = &oneLease{freed: make(chan struct{}, 1)}

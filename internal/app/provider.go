@@ -72,7 +72,7 @@ func (a *App) Provider(name string) (providers.Provider, error) {
 	if err != nil {
 		return nil, err
 	}
-	pool, err := a.owner.Pool(name, func(ctx context.Context) error { return a.Sweep(ctx, p) })
+	pool, err := a.owner.Pool(name, func(ctx context.Context) error { return a.removeLeft(ctx, p) })
 	if err != nil {
 		return nil, errors.Join(err, p.Close())
 	}

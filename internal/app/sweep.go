@@ -94,6 +94,15 @@ func removeKind(ctx context.Context, p providers.Provider, kind providers.Resour
 func (a *App) Sweep(ctx context.Context, p providers.Provider) error {
 	ctx, cancel := context.WithTimeout(ctx, sweepLimit)
 	defer cancel()
+	_, err := a.RevokeLeft(ctx, false)
+	if err = errors.Join(err, a.removeLeft(ctx, p)); err != nil {
+		return err
+	}
+	return a.Bury()
+}
+
+// removeLeft removes what dead owners left at a provider.
+func (a *App) removeLeft(ctx context.Context, p providers.Provider) error {
 	found, err := a.Leftovers(ctx, p)
 	if err != nil {
 		return err
@@ -101,11 +110,7 @@ func (a *App) Sweep(ctx context.Context, p providers.Provider) error {
 	for _, l := range found {
 		a.log.Info("leftover found", "id", l.ID, "name", l.Name, "why", l.Why)
 	}
-	_, err = a.RevokeLeft(ctx, false)
-	if err = errors.Join(err, Remove(ctx, p, found)); err != nil {
-		return err
-	}
-	return a.Bury()
+	return Remove(ctx, p, found)
 }
 
 // grantOwner names a process of this host to the auth proxy.

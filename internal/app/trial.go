@@ -64,7 +64,7 @@ func (a *App) RunTrial(ctx context.Context, cfg trials.TrialConfig, p providers.
 	if err != nil {
 		return nil, err
 	}
-	defer release()
+	try.Gone = release // what stays keeps its lease: who comes next removes it first
 	r := a.newRunner(p, runner.NewImages(a.imagesOf(p, store)), log, m, a.log, nil)
 	defer r.Wait()
 	return r.Run(ctx, try), nil

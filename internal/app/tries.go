@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"harborgate/providers/limit"
@@ -28,11 +29,11 @@ func (j tries) Run(ctx context.Context, a scheduler.Assignment) scheduler.Outcom
 	j.tally.tryStarted(t.Name, t.retries+a.Try-1-a.Moves)
 	j.placed(t, a, number)
 	begun := time.Now()
-	gone := make(chan struct{})
-	res := j.try(limit.Impatient(ctx), t, a, func() { close(gone) })
+	has := &possession{}
+	res := j.try(limit.Impatient(ctx), t, a, has.gone)
 	out := j.next(ctx, t, a, res, begun)
 	if j.sites[a.Site].bounded {
-		out.Held = gone
+		out.Held = has
 	}
 	again := out.Retry || out.Move
 	if again {
@@ -52,6 +53,32 @@ func (j tries) Run(ctx context.Context, a scheduler.Assignment) scheduler.Outcom
 	}
 	j.tally.tryEnded(t.Name, j.inForce(t, res, again))
 	return out
+}
+
+// possession implements scheduler.Possession: what a try has is gone when its runner says.
+type possession struct {
+	mu   sync.Mutex // guards what follows
+	over bool
+	free func()
+}
+
+func (p *possession) gone() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.over = true
+	if p.free != nil {
+		p.free()
+	}
+}
+
+// OnFree implements scheduler.Possession.
+func (p *possession) OnFree(free func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.free = free
+	if p.over {
+		free()
+	}
 }
 
 // next says what follows a try: for its trial, and for the site where it ran.

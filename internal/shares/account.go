@@ -222,6 +222,17 @@ func (a *account) tidy(id string) {
 	}
 }
 
+// leave is the end of an owner: nothing is left of it but what it did not give back.
+func (a *account) leave(id string) {
+	p := a.Owners[id]
+	if p == nil {
+		return
+	}
+	if p.Want, p.Asked = (Need{}), 0; p.Use == (Need{}) {
+		delete(a.Owners, id)
+	}
+}
+
 // exhausted learns that the provider has room for less than what is used now, and
 // believes it for a while. Of several that were under way together, each that is refused
 // says that there is room for one less.

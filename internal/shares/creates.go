@@ -66,9 +66,7 @@ const paidFor = 5 * time.Second
 func (p *Pool) pay() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.rate.PerSecond > 0 {
-		p.paid = append(p.paid, time.Now())
-	}
+	p.paid = append(p.paid, time.Now())
 }
 
 // paidTurn uses a turn that came with a lease, if there is one.

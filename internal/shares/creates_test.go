@@ -2,6 +2,7 @@ package shares
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 )
@@ -78,4 +79,25 @@ func TestCreateOfALeaseDoesNotWait(t *testing.T) {
 	}
 	cancel()
 	<-waits
+}
+
+// Who awaits a lease makes its sandbox later, with a turn of its own then: one that came
+// with the lease would be used beside those that are due by then.
+func TestAwaitedLeaseComesWithoutATurn(t *testing.T) {
+	t.Parallel()
+	p := open(t, register(t, t.TempDir()), Need{}, nil)
+	pace := p.Creates(0.001, 1)
+	for range 2 {
+		if _, err := p.Await(t.Context(), Need{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := pace.Wait(t.Context()); err != nil { // the first turn
+		t.Error(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := pace.Wait(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("a second create passed: %v", err)
+	}
 }

@@ -47,7 +47,8 @@ type Pool struct {
 const poolsDir = "shares"
 
 // Pool opens what this host shares of a provider. sweep removes what dead processes
-// left there: until it returns, that still counts. Nil counts nothing of the dead.
+// left there: until it does, that still counts, for five minutes at most. Nil counts
+// nothing of the dead.
 func (o *Owner) Pool(provider string, sweep func(ctx context.Context) error) (*Pool, error) {
 	dir := filepath.Join(filepath.Dir(o.dir), poolsDir)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -82,19 +83,20 @@ func (p *Pool) For(label string, limits Need) {
 	p.label, p.limits = label, limits
 }
 
-func (p *Pool) purpose() (string, Need, rate) {
+func (p *Pool) purpose() (string, Need) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.label, p.limits, p.rate
+	return p.label, p.limits
 }
 
-// Close gives everything back.
+// Close gives back what is free. Leases that were not released are of sandboxes that
+// stay: they count as those of a dead process until one that lives has swept.
 func (p *Pool) Close() error {
 	p.end()
 	p.wg.Wait()
 	p.tellIn(0)
 	err := p.change(func(a *account, _ int64) bool {
-		delete(a.Owners, p.o.ID)
+		a.leave(p.o.ID)
 		return true
 	})
 	return errors.Join(err, p.ring(), p.bell.Close(), p.book.close())
@@ -124,10 +126,14 @@ func (p *Pool) Acquire(ctx context.Context, need Need) (release func(), ok bool,
 	if p.awaited() {
 		return nil, false, ctx.Err()
 	}
-	return p.acquire(ctx, need)
+	p.mu.Lock()
+	r := p.rate
+	p.mu.Unlock()
+	return p.acquire(ctx, need, r)
 }
 
-// Await takes a lease as soon as there is one.
+// Await takes a lease as soon as there is one. It comes without a turn to make its
+// sandbox, which is for later.
 func (p *Pool) Await(ctx context.Context, need Need) (release func(), err error) {
 	freed := make(chan struct{}, 1)
 	p.mu.Lock()
@@ -144,7 +150,7 @@ func (p *Pool) Await(ctx context.Context, need Need) (release func(), err error)
 		}
 	}()
 	for {
-		release, ok, err := p.acquire(ctx, need)
+		release, ok, err := p.acquire(ctx, need, rate{})
 		if ok || err != nil {
 			return release, err
 		}
@@ -166,12 +172,12 @@ func (p *Pool) awaited() bool {
 	return len(p.urgent) > 0
 }
 
-func (p *Pool) acquire(ctx context.Context, need Need) (release func(), ok bool, err error) {
+func (p *Pool) acquire(ctx context.Context, need Need, r rate) (release func(), ok bool, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, false, err
 	}
 	need.Sandboxes = 1
-	label, limits, r := p.purpose()
+	label, limits := p.purpose()
 	var why string
 	var again time.Duration
 	var dead []string
@@ -190,7 +196,9 @@ func (p *Pool) acquire(ctx context.Context, need Need) (release func(), ok bool,
 		p.tellIn(again)
 		return nil, false, nil
 	}
-	p.pay()
+	if r.PerSecond > 0 {
+		p.pay()
+	}
 	return sync.OnceFunc(func() { p.release(need) }), true, nil
 }
 
@@ -281,45 +289,6 @@ func (c *Pace) Wait(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-}
-
-// dead are owners of an account that no longer run.
-func (p *Pool) dead(a *account) []string {
-	var out []string
-	for id := range a.Owners {
-		if !p.o.Alive(id) {
-			out = append(out, id)
-		}
-	}
-	return out
-}
-
-// bury takes back what dead processes had, after what they left is gone.
-func (p *Pool) bury(dead []string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, id := range dead {
-		if p.swept[id] {
-			continue
-		}
-		p.swept[id] = true
-		p.wg.Go(func() { p.take(id) })
-	}
-}
-
-// sweepLimit bounds how long the share of a dead process is kept from the others.
-const sweepLimit = 8 * time.Second
-
-func (p *Pool) take(id string) {
-	if p.sweep != nil {
-		ctx, cancel := context.WithTimeout(p.ctx, sweepLimit)
-		_ = p.sweep(ctx) // what is left is found again by the next sweep
-		cancel()
-	}
-	_ = p.change(func(a *account, _ int64) bool {
-		return a.forget(func(other string) bool { return other == id })
-	})
-	_ = p.ring()
 }
 
 // ring tells all processes that something was freed.

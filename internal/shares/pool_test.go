@@ -203,38 +203,6 @@ func TestPoolGivesBackOnceAndTells(t *testing.T) {
 	}
 }
 
-// What a dead process left at the provider counts until it is swept.
-func TestShareOfTheDeadComesBackAfterTheSweep(t *testing.T) {
-	t.Parallel()
-	state := t.TempDir()
-	o := register(t, state)
-	swept, goOn := make(chan struct{}), make(chan struct{})
-	p := open(t, o, Need{Sandboxes: 1}, func(context.Context) error {
-		close(swept)
-		<-goOn
-		return nil
-	})
-	dead := identity{pid: 1 << 22, start: "1", boot: boot()}
-	err := p.change(func(a *account, now int64) bool {
-		return a.acquire(fmt.Sprintf("%d-%s-%s-00000000", dead.pid, dead.start, dead.boot), "", Need{Sandboxes: 1}, Need{}, now) == ""
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, ok, _ := p.Acquire(t.Context(), Need{}); ok {
-		t.Fatal("what the dead one left is not there")
-	}
-	<-swept
-	if _, ok, _ := p.Acquire(t.Context(), Need{}); ok {
-		t.Fatal("it is used before the sweep has ended")
-	}
-	close(goOn)
-	await(t, "the share of the dead", func() bool {
-		_, ok, _ := p.Acquire(t.Context(), Need{})
-		return ok
-	})
-}
-
 // A process that dies while it writes leaves the account of before.
 func TestHalfWrittenBookIsTheOneBefore(t *testing.T) {
 	t.Parallel()

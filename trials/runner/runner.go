@@ -87,8 +87,8 @@ type Try struct {
 	TaskDigest   string  // see trials.Extra
 	Source       *Source // grade this trial's work, run no agent; nil runs one
 	Sink         Sink
-	// Gone is told once when no sandbox of the try is left, or none can be removed: before
-	// Run returns, or later. May be nil.
+	// Gone is told once when no sandbox of the try is left: before Run returns, or later;
+	// never when one cannot be removed. May be nil.
 	Gone func()
 }
 

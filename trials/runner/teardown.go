@@ -53,10 +53,7 @@ type removal struct {
 // those that failed. Call it after the last Run.
 func (r *Runner) Wait() {
 	r.removals.under.Wait()
-	r.again(func(f removal) {
-		f.run.told(f.sandbox, f.err)
-		f.run.unstick()
-	})
+	r.again(func(f removal) { f.run.told(f.sandbox, f.err) })
 }
 
 // RemoveLeft tries removals again that failed. Call it when the provider does its work

@@ -1,0 +1,64 @@
+package shares
+
+import (
+	"context"
+	"time"
+)
+
+// dead are owners of an account that no longer run.
+func (p *Pool) dead(a *account) []string {
+	var out []string
+	for id := range a.Owners {
+		if !p.o.Alive(id) {
+			out = append(out, id)
+		}
+	}
+	return out
+}
+
+// bury takes back what dead processes had, after what they left is gone.
+func (p *Pool) bury(dead []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, id := range dead {
+		if p.swept[id] {
+			continue
+		}
+		p.swept[id] = true
+		p.wg.Go(func() { p.take(id) })
+	}
+}
+
+const (
+	// sweepLimit bounds one attempt to remove what a dead process left, sweepAgain is
+	// between two.
+	sweepLimit, sweepAgain = 8 * time.Second, 2 * time.Second
+	// longestKept bounds how long the share of a dead process is kept from the others.
+	longestKept = 5 * time.Minute
+)
+
+// take gives the others what a dead process had, once what it left is removed. A process
+// that closes its pool before leaves that to the next.
+func (p *Pool) take(id string) {
+	for last := time.Now().Add(longestKept); !p.sweeps() && time.Now().Before(last); {
+		select {
+		case <-time.After(sweepAgain):
+		case <-p.ctx.Done():
+			return
+		}
+	}
+	_ = p.change(func(a *account, _ int64) bool {
+		return a.forget(func(other string) bool { return other == id })
+	})
+	_ = p.ring()
+}
+
+// sweeps reports whether nothing of the dead is left.
+func (p *Pool) sweeps() bool {
+	if p.sweep == nil {
+		return true
+	}
+	ctx, cancel := context.WithTimeout(p.ctx, sweepLimit)
+	defer cancel()
+	return p.sweep(ctx) == nil
+}

@@ -1,0 +1,93 @@
+package shares
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+)
+
+// leaveDead has a process that no longer runs hold a lease.
+func leaveDead(t *testing.T, p *Pool) {
+	t.Helper()
+	dead := identity{pid: 1 << 22, start: "1", boot: boot()}
+	err := p.change(func(a *account, now int64) bool {
+		return a.acquire(fmt.Sprintf("%d-%s-%s-00000000", dead.pid, dead.start, dead.boot), "", Need{Sandboxes: 1}, Need{}, now) == ""
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// What a dead process left at the provider counts until it is swept.
+func TestShareOfTheDeadComesBackAfterTheSweep(t *testing.T) {
+	t.Parallel()
+	state := t.TempDir()
+	o := register(t, state)
+	swept, goOn := make(chan struct{}), make(chan struct{})
+	p := open(t, o, Need{Sandboxes: 1}, func(context.Context) error {
+		close(swept)
+		<-goOn
+		return nil
+	})
+	leaveDead(t, p)
+	if _, ok, _ := p.Acquire(t.Context(), Need{}); ok {
+		t.Fatal("what the dead one left is not there")
+	}
+	<-swept
+	if _, ok, _ := p.Acquire(t.Context(), Need{}); ok {
+		t.Fatal("it is used before the sweep has ended")
+	}
+	close(goOn)
+	await(t, "the share of the dead", func() bool {
+		_, ok, _ := p.Acquire(t.Context(), Need{})
+		return ok
+	})
+}
+
+// A provider that is away lets nothing be removed: what is left counts until it is back.
+func TestShareOfTheDeadStaysWhileItCannotBeRemoved(t *testing.T) {
+	t.Parallel()
+	swept, answer := make(chan struct{}), make(chan error)
+	p := open(t, register(t, t.TempDir()), Need{Sandboxes: 1}, func(context.Context) error {
+		swept <- struct{}{}
+		return <-answer
+	})
+	leaveDead(t, p)
+	for range 2 {
+		if _, ok, _ := p.Acquire(t.Context(), Need{}); ok {
+			t.Fatal("what the dead one left is still there")
+		}
+		<-swept
+		answer <- errors.New("the provider is away")
+	}
+	<-swept
+	answer <- nil
+	await(t, "the share of the dead", func() bool {
+		_, ok, _ := p.Acquire(t.Context(), Need{})
+		return ok
+	})
+}
+
+// A process that ends and leaves a sandbox leaves its lease, too, and nothing else.
+func TestLeaseThatWasNotReleasedOutlivesItsProcess(t *testing.T) {
+	t.Parallel()
+	state := t.TempDir()
+	first := register(t, state)
+	p := open(t, first, Need{Sandboxes: 2}, nil)
+	if _, ok, err := p.Acquire(t.Context(), Need{}); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	release, ok, err := p.Acquire(t.Context(), Need{})
+	if !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	release()
+	if err := errors.Join(p.Close(), first.Close()); err != nil {
+		t.Fatal(err)
+	}
+	standing, err := register(t, state).Standings()
+	if err != nil || len(standing) != 1 || len(standing[0].Owners) != 1 || standing[0].Use != (Need{Sandboxes: 1}) {
+		t.Errorf("%+v, %v", standing, err)
+	}
+}
