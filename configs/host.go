@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 
 	"harborgate/tasks"
@@ -97,9 +98,19 @@ func HostPath(lookup func(string) (string, bool)) (path string, chosen bool) {
 	return filepath.Join(dir, "harborgate", "config.yaml"), false
 }
 
+// Types are what a provider may be. The zero Types leave that to whoever opens it.
+type Types struct {
+	Built []string // there are drivers for these
+	Known []string // these are refused by name when they are used
+}
+
+func (t Types) has(name string) bool {
+	return len(t.Built) == 0 || slices.Contains(t.Built, name) || slices.Contains(t.Known, name)
+}
+
 // LoadHost reads config.yaml. lookup reads the environment. Without a file the
 // defaults hold. The Host must not be used when the problems hold an error.
-func LoadHost(lookup func(string) (string, bool)) (Host, tasks.Problems) {
+func LoadHost(lookup func(string) (string, bool), types Types) (Host, tasks.Problems) {
 	path, chosen := HostPath(lookup)
 	content, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) && !chosen {
@@ -111,10 +122,10 @@ func LoadHost(lookup func(string) (string, bool)) (Host, tasks.Problems) {
 		return Host{}, d.problems
 	}
 	home, _ := lookup("HOME")
-	return parseHost(path, content, home)
+	return parseHost(path, content, home, types)
 }
 
-func parseHost(path string, content []byte, home string) (Host, tasks.Problems) {
+func parseHost(path string, content []byte, home string, types Types) (Host, tasks.Problems) {
 	d := parseYAML(path, content)
 	if d.problems.Err() != nil {
 		return Host{}, d.problems
@@ -130,7 +141,7 @@ func parseHost(path string, content []byte, home string) (Host, tasks.Problems) 
 		return Host{}, d.problems
 	}
 	h.place(d)
-	h.validate(d, home)
+	h.validate(d, home, types)
 	return h, d.problems
 }
 
@@ -165,7 +176,7 @@ func (h *Host) place(d *document) {
 
 var providerName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,31}$`)
 
-func (h *Host) validate(d *document, home string) {
+func (h *Host) validate(d *document, home string, types Types) {
 	if h.Version != HostVersion {
 		d.fail(tasks.SeverityError, "version", "unknown-version", "update harbor, or write version: 1",
 			"version %d is not known", h.Version)
@@ -176,9 +187,16 @@ func (h *Host) validate(d *document, home string) {
 			d.fail(tasks.SeverityError, path, "bad-name", "use lower-case letters, digits and dashes",
 				"%q cannot be the name of a provider", name)
 		}
+		switch typ := h.Providers[name].Type; {
+		case types.has(typ):
+		case typ == name:
+			d.fail(tasks.SeverityError, path, "missing-key", meant(typ, types.Built, "write type: with one of "), "provider %q has no type, and its name is none", name)
+		default:
+			d.fail(tasks.SeverityError, join(path, "type"), "unknown-type", meant(typ, types.Built, "write one of "), "%q is no type of provider", typ)
+		}
 		h.Providers[name].Limits.validate(d, join(path, "limits"))
 	}
-	h.validatePools(d)
+	h.validatePools(d, types)
 	h.Snapshots.validate(d)
 	for i, dir := range h.JobsDirs {
 		if rest, ok := strings.CutPrefix(dir, "~/"); ok && home != "" {
@@ -190,6 +208,14 @@ func (h *Host) validate(d *document, home string) {
 				"%q is not an absolute path", dir)
 		}
 	}
+}
+
+// meant is what to do about a name that is none of those that there are.
+func meant(name string, names []string, otherwise string) string {
+	if near := tasks.Closest(name, names); near != "" {
+		return "did you mean " + near + "?"
+	}
+	return otherwise + strings.Join(names, ", ")
 }
 
 func (l Limits) validate(d *document, path string) {
@@ -216,6 +242,10 @@ func (l Limits) validate(d *document, path string) {
 			d.fail(tasks.SeverityError, join(path, f.key), "bad-value", "write 0 for no limit",
 				"%s is %v, less than 0", join(path, f.key), f.value)
 		}
+	}
+	if l.CreateBurst > 0 && l.CreatesPerSec == 0 {
+		d.fail(tasks.SeverityError, join(path, "create_burst"), "bad-value", "write creates_per_sec beside it, or leave it out",
+			"%s limits nothing without creates_per_sec", join(path, "create_burst"))
 	}
 }
 

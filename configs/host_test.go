@@ -35,11 +35,11 @@ func TestHostPath(t *testing.T) {
 
 func TestLoadHostWithoutFile(t *testing.T) {
 	t.Parallel()
-	h, problems := LoadHost(env(map[string]string{"HOME": t.TempDir()}))
+	h, problems := LoadHost(env(map[string]string{"HOME": t.TempDir()}), Types{})
 	if len(problems) > 0 || h.Version != 1 || h.Providers != nil {
 		t.Errorf("%+v, %v", h, problems)
 	}
-	_, problems = LoadHost(env(map[string]string{"HARBOR_CONFIG": filepath.Join(t.TempDir(), "none.yaml")}))
+	_, problems = LoadHost(env(map[string]string{"HARBOR_CONFIG": filepath.Join(t.TempDir(), "none.yaml")}), Types{})
 	if problems.Err() == nil {
 		t.Error("a chosen file that is missing is no error")
 	}
@@ -63,7 +63,7 @@ auth: {listen: "127.0.0.1:0"}
 func TestLoadHost(t *testing.T) {
 	t.Parallel()
 	file := files(t, "config.yaml", goodHost)[0]
-	h, problems := LoadHost(env(map[string]string{"HARBOR_CONFIG": file, "HOME": "/home/u"}))
+	h, problems := LoadHost(env(map[string]string{"HARBOR_CONFIG": file, "HOME": "/home/u"}), Types{})
 	if len(problems) > 0 {
 		t.Fatal(brief(problems))
 	}
@@ -96,7 +96,7 @@ func TestLoadHost(t *testing.T) {
 // The YAML library's strict mode does not reach blocks that are decoded later.
 func TestBlocksAreStrict(t *testing.T) {
 	t.Parallel()
-	h, problems := LoadHost(env(map[string]string{"HARBOR_CONFIG": files(t, "config.yaml", goodHost)[0], "HOME": "/h"}))
+	h, problems := LoadHost(env(map[string]string{"HARBOR_CONFIG": files(t, "config.yaml", goodHost)[0], "HOME": "/h"}), Types{})
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
@@ -127,24 +127,25 @@ func TestBlocksAreStrict(t *testing.T) {
 func TestHostProblems(t *testing.T) {
 	t.Parallel()
 	for content, want := range map[string]string{
-		"version: 2\n":                             "config.yaml:1:1 error unknown-version: version 2 is not known",
-		"provider: {}\n":                           "config.yaml:1:1 error unknown-key: provider is not a known key (did you mean providers?)",
-		"providers: {Docker: {}}\n":                "config.yaml:1:13 error bad-name: \"Docker\" cannot be the name of a provider",
-		"providers: {d: {limit: {}}}\n":            "config.yaml:1:17 error unknown-key: providers.d.limit is not a known key (did you mean limits?)",
-		"providers: {d: {limits: {cpu: 1}}}":       "config.yaml:1:26 error unknown-key: providers.d.limits.cpu is not a known key (did you mean cpus?)",
-		"providers: {d: {limits: {cpus: -1}}}":     "config.yaml:1:26 error bad-value: providers.d.limits.cpus is -1, less than 0",
-		"jobs_dirs: [jobs]\n":                      "config.yaml:1:13 error relative-path: \"jobs\" is not an absolute path",
-		"auth: 5\n":                                "config.yaml:1:1 error wrong-type: auth must be a mapping, not 5",
-		"upstreams: {a: {keys: [sk-1]}}\n":         "config.yaml:1:24 error literal-secret: upstreams.a.keys[0] holds a secret itself",
-		"providers: {d: {options: {apiKey: x}}}\n": "config.yaml:1:27 error literal-secret: providers.d.options.apiKey holds a secret itself",
+		"version: 2\n":                                "config.yaml:1:1 error unknown-version: version 2 is not known",
+		"provider: {}\n":                              "config.yaml:1:1 error unknown-key: provider is not a known key (did you mean providers?)",
+		"providers: {Docker: {}}\n":                   "config.yaml:1:13 error bad-name: \"Docker\" cannot be the name of a provider",
+		"providers: {d: {limit: {}}}\n":               "config.yaml:1:17 error unknown-key: providers.d.limit is not a known key (did you mean limits?)",
+		"providers: {d: {limits: {cpu: 1}}}":          "config.yaml:1:26 error unknown-key: providers.d.limits.cpu is not a known key (did you mean cpus?)",
+		"providers: {d: {limits: {cpus: -1}}}":        "config.yaml:1:26 error bad-value: providers.d.limits.cpus is -1, less than 0",
+		"providers: {d: {limits: {create_burst: 3}}}": "config.yaml:1:26 error bad-value: providers.d.limits.create_burst limits nothing without creates_per_sec",
+		"jobs_dirs: [jobs]\n":                         "config.yaml:1:13 error relative-path: \"jobs\" is not an absolute path",
+		"auth: 5\n":                                   "config.yaml:1:1 error wrong-type: auth must be a mapping, not 5",
+		"upstreams: {a: {keys: [sk-1]}}\n":            "config.yaml:1:24 error literal-secret: upstreams.a.keys[0] holds a secret itself",
+		"providers: {d: {options: {apiKey: x}}}\n":    "config.yaml:1:27 error literal-secret: providers.d.options.apiKey holds a secret itself",
 	} {
-		_, problems := parseHost("config.yaml", []byte(content), "/h")
+		_, problems := parseHost("config.yaml", []byte(content), "/h", Types{})
 		if got := brief(problems); got != want {
 			t.Errorf("%s: got\n%s\nwant\n%s", content, got, want)
 		}
 	}
 	for _, content := range []string{"", "version: 1\n", "providers: {d: {options: {ssh_key_path: /k, key_name: n, secrets: {A: org-secret}, max_tokens: 5}}}\n"} {
-		if _, problems := parseHost("config.yaml", []byte(content), "/h"); len(problems) > 0 {
+		if _, problems := parseHost("config.yaml", []byte(content), "/h", Types{}); len(problems) > 0 {
 			t.Errorf("%q: %s", content, brief(problems))
 		}
 	}
@@ -181,7 +182,7 @@ func FuzzHost(f *testing.F) {
 	f.Add([]byte(goodHost))
 	f.Add([]byte("providers: {a: {options: null, limits: {cpus: 1e400}}}\nauth: {a: .nan}\n"))
 	f.Fuzz(func(t *testing.T, content []byte) {
-		h, problems := parseHost("config.yaml", content, "/h")
+		h, problems := parseHost("config.yaml", content, "/h", Types{})
 		if problems.Err() != nil {
 			return
 		}

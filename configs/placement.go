@@ -3,6 +3,7 @@ package configs
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -93,7 +94,13 @@ func (h *Host) Choices(text string) ([]Ranked, error) {
 }
 
 // validatePools holds pools against names and weights.
-func (h *Host) validatePools(d *document) {
+func (h *Host) validatePools(d *document, types Types) {
+	known := slices.Sorted(maps.Keys(h.Providers))
+	for _, typ := range types.Built {
+		if !slices.Contains(known, typ) {
+			known = append(known, typ)
+		}
+	}
 	for _, name := range sortedKeys(h.Pools) {
 		path := join("pools", name)
 		_, provider := h.Providers[name]
@@ -109,10 +116,23 @@ func (h *Host) validatePools(d *document) {
 			d.fail(tasks.SeverityError, path, "bad-value", "", "pool %q: %v", name, err)
 		}
 		for i, c := range h.Pools[name] {
-			if c.Weight < 0 {
-				d.fail(tasks.SeverityError, join(element(path, i), "weight"), "bad-value", "write a whole number from 1, or leave it out", "a weight is %d", c.Weight)
-			}
+			h.validateChoice(d, element(path, i), c, types, known)
 		}
+	}
+}
+
+// validateChoice is about one provider of a pool; known are the names that there are.
+func (h *Host) validateChoice(d *document, path string, c Choice, types Types, known []string) {
+	if c.Weight < 0 {
+		d.fail(tasks.SeverityError, join(path, "weight"), "bad-value", "write a whole number from 1, or leave it out", "a weight is %d", c.Weight)
+	}
+	_, configured := h.Providers[c.Provider]
+	switch {
+	case c.Provider == "":
+		d.fail(tasks.SeverityError, path, "missing-key", "write provider: with one of "+strings.Join(known, ", "), "%s names no provider", path)
+	case !configured && h.Pools[c.Provider] == nil && !types.has(c.Provider):
+		d.fail(tasks.SeverityError, join(path, "provider"), "unknown-provider", meant(c.Provider, known, "add it under providers:, or write one of "),
+			"%s: %q is no provider", join(path, "provider"), c.Provider)
 	}
 }
 

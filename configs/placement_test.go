@@ -34,6 +34,31 @@ func TestChoices(t *testing.T) {
 	}
 }
 
+// What is wrong with a type or a pool is said with its place, and what was meant.
+func TestTypesAndPoolsAreHeldAgainstWhatThereIs(t *testing.T) {
+	t.Parallel()
+	types := Types{Built: []string{"docker", "fake"}, Known: []string{"daytona"}}
+	for text, want := range map[string]string{
+		"providers: {a: {type: fak}}":                                      "config.yaml:2:17: \"fak\" is no type of provider (did you mean fake?)",
+		"providers: {a: {type: qqqqqqq}}":                                  "config.yaml:2:17: \"qqqqqqq\" is no type of provider (write one of docker, fake)",
+		"providers: {dokcer: {}}":                                          "config.yaml:2:13: provider \"dokcer\" has no type, and its name is none (did you mean docker?)",
+		"providers: {a: {type: daytona}}":                                  "",
+		"pools: {p: [{weight: 2}]}":                                        "config.yaml:2:13: pools.p[0] names no provider (write provider: with one of docker, fake)",
+		"pools: {p: [{provider: fake}, {provider: fakke}]}":                "config.yaml:2:32: pools.p[1].provider: \"fakke\" is no provider (did you mean fake?)",
+		"pools: {p: [{provider: nosuch}]}\nproviders: {big: {type: fake}}": "config.yaml:2:14: pools.p[0].provider: \"nosuch\" is no provider (add it under providers:, or write one of big, docker, fake)",
+		"pools: {p: [{provider: big}, {provider: docker}, {provider: daytona}]}\nproviders: {big: {type: fake}}": "",
+	} {
+		_, problems := parseHost("config.yaml", []byte("version: 1\n"+text+"\n"), "/home/u", types)
+		got := ""
+		if err := problems.Err(); err != nil {
+			got = err.Error()
+		}
+		if got != want {
+			t.Errorf("%s: got\n%s\nwant\n%s", text, got, want)
+		}
+	}
+}
+
 func TestPoolsAreChecked(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
@@ -46,7 +71,7 @@ func TestPoolsAreChecked(t *testing.T) {
 		"pools: {f: [{provider: a, weight: -1}]}":                     "a weight is -1",
 		"pools: {f: [{provider: a, weigth: 1}]}":                      "weigth",
 	} {
-		_, problems := parseHost("config.yaml", []byte("version: 1\n"+text+"\n"), "/home/u")
+		_, problems := parseHost("config.yaml", []byte("version: 1\n"+text+"\n"), "/home/u", Types{})
 		if err := problems.Err(); want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s: %v, want %q", text, err, want)
 		}

@@ -128,11 +128,7 @@ func (d *document) unknown(path, key string, fields []field) {
 	for i, f := range fields {
 		names[i] = f.name
 	}
-	next := "remove it; known here are " + strings.Join(names, ", ")
-	if meant := tasks.Closest(key, names); meant != "" {
-		next = "did you mean " + meant + "?"
-	}
-	d.fail(tasks.SeverityError, join(path, key), "unknown-key", next, "%s is not a known key", join(path, key))
+	d.fail(tasks.SeverityError, join(path, key), "unknown-key", meant(key, names, "remove it; known here are "), "%s is not a known key", join(path, key))
 }
 
 func (d *document) checkMap(v any, elem reflect.Type, path string) (any, bool) {

@@ -85,7 +85,7 @@ func New(o Options) (*App, error) {
 			return nil, err
 		}
 	}
-	host, problems := configs.LoadHost(o.Lookup)
+	host, problems := configs.LoadHost(o.Lookup, providerTypes())
 	if err := problems.Err(); err != nil {
 		return nil, err
 	}

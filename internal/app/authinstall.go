@@ -31,7 +31,7 @@ type PlacedFile struct {
 // program's too; empty is this host. A program that the supervisor could not start is an
 // error.
 func PlanAuthService(s configs.Supervisor, program, root string, lookup func(string) (string, bool)) (Installation, error) {
-	host, problems := configs.LoadHost(lookup)
+	host, problems := configs.LoadHost(lookup, configs.Types{})
 	if err := problems.Err(); err != nil {
 		return Installation{}, err
 	}

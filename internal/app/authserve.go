@@ -63,7 +63,7 @@ func (a *App) ServeAuth(ctx context.Context, drain time.Duration, reload <-chan 
 // changedSince names the settings that are not as they were in before, as far as only
 // a start reads them.
 func (a *App) changedSince(before AuthSettings) []string {
-	host, problems := configs.LoadHost(a.opt.Lookup)
+	host, problems := configs.LoadHost(a.opt.Lookup, configs.Types{})
 	now, err := ReadAuthSettings(host, a.Dirs, a.opt.Lookup)
 	if err != nil || problems.Err() != nil {
 		return nil // whoever reads the configuration next says so
@@ -85,7 +85,7 @@ func (s AuthSettings) addresses() []string {
 
 // loadAuth reads what the proxy serves from the disk, each time anew.
 func (a *App) loadAuth() (authproxy.Config, error) {
-	host, problems := configs.LoadHost(a.opt.Lookup)
+	host, problems := configs.LoadHost(a.opt.Lookup, configs.Types{})
 	if err := problems.Err(); err != nil {
 		return authproxy.Config{}, err
 	}

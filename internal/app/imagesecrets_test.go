@@ -27,7 +27,7 @@ func TestImageSecrets(t *testing.T) {
 	}
 	t.Setenv("HARBOR_CONFIG", config)
 	t.Setenv("PIP_INDEX_URL", "https://user:registry-0123456789@mirror.example.org/simple")
-	host, problems := configs.LoadHost(os.LookupEnv)
+	host, problems := configs.LoadHost(os.LookupEnv, configs.Types{})
 	if err := problems.Err(); err != nil {
 		t.Fatal(err)
 	}

@@ -41,6 +41,11 @@ var harborEnvironments = []string{
 	"superserve", "vercel", "aca-sandbox", "kernel", "use-computer", "cua-cloud",
 }
 
+// providerTypes are what config.yaml may say.
+func providerTypes() configs.Types {
+	return configs.Types{Built: slices.Sorted(maps.Keys(drivers)), Known: harborEnvironments}
+}
+
 // ProviderNames lists what -e takes: the configured names and the built-in types.
 func (a *App) ProviderNames() []string {
 	names := slices.Collect(maps.Keys(a.Host.Providers))
@@ -83,9 +88,6 @@ func (a *App) Provider(name string) (providers.Provider, error) {
 }
 
 func (a *App) unknown(name, typ string) error {
-	if _, named := a.Host.Providers[name]; named && !slices.Contains(harborEnvironments, typ) {
-		return providers.Errorf(providers.KindInvalid, "open", "config.yaml: providers.%s.type %q is not known: write one of %s", name, typ, strings.Join(slices.Sorted(maps.Keys(drivers)), ", "))
-	}
 	known := strings.Join(append(a.ProviderNames(), slices.Sorted(maps.Keys(a.Host.Pools))...), ", ")
 	if slices.Contains(harborEnvironments, typ) {
 		return providers.Errorf(providers.KindUnsupported, "open", "environment %q is one of Harbor's that is not built yet: use one of %s", name, known)

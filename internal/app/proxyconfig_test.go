@@ -15,7 +15,7 @@ func configured(t *testing.T, text string) configs.Host {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	h, problems := configs.LoadHost(variables(map[string]string{"HARBOR_CONFIG": file, "HOME": "/h"}))
+	h, problems := configs.LoadHost(variables(map[string]string{"HARBOR_CONFIG": file, "HOME": "/h"}), configs.Types{})
 	if err := problems.Err(); err != nil {
 		t.Fatal(err)
 	}
