@@ -29,12 +29,16 @@ func (j *Job) newImages(p providers.Provider, store *snapshots.Store) *runner.Im
 	return runner.NewImages(o)
 }
 
-// buildSlot waits for the lease of a build's sandbox.
-func (a *App) buildSlot(provider string) func(context.Context) (func(), error) {
+// buildSlot waits for the lease of a build's sandboxes. It is given back when none of them
+// is left.
+func (a *App) buildSlot(s *site) func(context.Context) (func(), error) {
 	a.mu.Lock()
-	pool := leases{a.pools[provider]}
+	pool := leases{a.pools[s.name]}
 	a.mu.Unlock()
-	return func(ctx context.Context) (func(), error) { return pool.one(ctx, scheduler.Resources{}) }
+	return func(ctx context.Context) (func(), error) {
+		release, err := pool.one(ctx, scheduler.Resources{})
+		return func() { s.images.OnFree(release) }, err
+	}
 }
 
 // tellFailed says once for a job that a build failed, and where its words are. One that

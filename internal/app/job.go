@@ -267,7 +267,7 @@ func (j *Job) build(ctx context.Context, at int, key string) (cached bool, err e
 	begun := time.Now()
 	about := map[string]any{"key": key, "title": r.Title, "provider": s.name, "several": len(j.sites) > 1}
 	j.Events.Emit(trials.NewEvent(trials.EventBuildStart, "", 0, 0, about))
-	r.Slot = j.app.buildSlot(s.name)
+	r.Slot = j.app.buildSlot(s)
 	hold, err := s.images.Get(ctx, r)
 	data := maps.Clone(about)
 	data["dur_ms"] = time.Since(begun).Milliseconds()

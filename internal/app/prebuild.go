@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -91,15 +92,20 @@ func (a *App) BuildImages(ctx context.Context, plan *Plan, p providers.Provider,
 			}
 			return out
 		}
-		r.Again, r.Slot = true, a.buildSlot(name)
+		r.Again, r.Slot = true, a.buildSlot(s)
 		hold, err := s.images.Get(ctx, r)
 		hold.Release()
 		return got(name, r, began, err == nil && hold.Cached, err)
 	}, tell)
-	if !dry {
-		a.prune(ctx, p, all)
+	if dry {
+		return ctx.Err()
 	}
-	return ctx.Err()
+	a.prune(ctx, p, all)
+	errs := []error{ctx.Err()}
+	for id, err := range s.images.RemoveLeft(ctx) {
+		errs = append(errs, fmt.Errorf("sandbox %s of a build stays, `harbor cleanup` removes it: %w", id, err))
+	}
+	return errors.Join(errs...)
 }
 
 // wanted are the requests of all trials of a plan that can run at a site, each once.

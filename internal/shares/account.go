@@ -224,13 +224,10 @@ func (a *account) tidy(id string) {
 
 // leave is the end of an owner: nothing is left of it but what it did not give back.
 func (a *account) leave(id string) {
-	p := a.Owners[id]
-	if p == nil {
-		return
+	if p := a.Owners[id]; p != nil {
+		p.Want, p.Asked, p.Waiting = Need{}, 0, 0
 	}
-	if p.Want, p.Asked = (Need{}), 0; p.Use == (Need{}) {
-		delete(a.Owners, id)
-	}
+	a.tidy(id)
 }
 
 // exhausted learns that the provider has room for less than what is used now, and

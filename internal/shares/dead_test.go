@@ -87,7 +87,7 @@ func TestLeaseThatWasNotReleasedOutlivesItsProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	standing, err := register(t, state).Standings()
-	if err != nil || len(standing) != 1 || len(standing[0].Owners) != 1 || standing[0].Use != (Need{Sandboxes: 1}) {
+	if err != nil || len(standing) != 1 || len(standing[0].Owners) != 1 || standing[0].Use != (Amount{Sandboxes: 1}) {
 		t.Errorf("%+v, %v", standing, err)
 	}
 }

@@ -11,7 +11,7 @@ func (p *Pool) Waiting(trials int) error {
 
 // countWaiting writes down how many wait.
 func (p *Pool) countWaiting() error {
-	label, limits, _ := p.purpose()
+	label, limits := p.purpose()
 	return p.change(func(a *account, _ int64) bool {
 		p.mu.Lock()
 		defer p.mu.Unlock()

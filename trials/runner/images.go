@@ -31,8 +31,9 @@ type Images struct {
 
 	digests sync.Map // context directory → func() (string, error), computed once
 
-	mu   sync.Mutex // guards left
+	mu   sync.Mutex // guards what follows
 	left []providers.Sandbox
+	free []func() // of who waits for nothing to be left
 }
 
 // ImagesOptions are what Images work with.

@@ -305,3 +305,30 @@ func TestFirstSecret(t *testing.T) {
 		}
 	}
 }
+
+// TestPlaceOfABuildIsFreeWhenItsSandboxIs: what cannot be removed keeps it.
+func TestPlaceOfABuildIsFreeWhenItsSandboxIs(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		b := newBench(t)
+		im := b.images()
+		env, err := im.Environment(writeTask(t, nil), trials.NewTrialConfig(trials.TaskConfig{}), 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		free := 0
+		env.Slot = func(context.Context) (func(), error) { return func() { im.OnFree(func() { free++ }) }, nil }
+		b.world.Inject(fake.Fault{Op: fake.OpDestroy, Effect: fake.Refuse, Kind: providers.KindUnavailable})
+		hold, err := im.Get(t.Context(), env)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer hold.Release()
+		if stay := im.RemoveLeft(t.Context()); len(stay) != 1 || free != 0 {
+			t.Errorf("%v stay, free %d times", stay, free)
+		}
+		b.world.Heal()
+		if stay := im.RemoveLeft(t.Context()); len(stay) != 0 || free != 1 || b.world.Left() != 0 {
+			t.Errorf("%v stay, free %d times, %d left", stay, free, b.world.Left())
+		}
+	})
+}

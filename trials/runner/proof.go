@@ -60,6 +60,25 @@ func (im *Images) remove(ctx context.Context, s providers.Sandbox, log io.Writer
 	im.left = append(im.left, s)
 }
 
+// OnFree has free called when no sandbox of a build is left, now or later: never when one
+// cannot be removed.
+func (im *Images) OnFree(free func()) {
+	im.mu.Lock()
+	defer im.mu.Unlock()
+	im.free = append(im.free, free)
+	im.tellFree()
+}
+
+func (im *Images) tellFree() {
+	if len(im.left) > 0 {
+		return
+	}
+	for _, free := range im.free {
+		free()
+	}
+	im.free = nil
+}
+
 // RemoveLeft tries again to remove builds' sandboxes that could not be removed, and
 // returns why those stay that stay.
 func (im *Images) RemoveLeft(ctx context.Context) map[providers.ID]error {
@@ -76,6 +95,7 @@ func (im *Images) RemoveLeft(ctx context.Context) map[providers.ID]error {
 		cancel()
 	}
 	im.left = left
+	im.tellFree()
 	return stay
 }
 
