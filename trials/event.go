@@ -26,7 +26,7 @@ const (
 	EventPhaseEnd      EventType = "phase-end"   // {phase, dur_ms, error}
 	EventRetry         EventType = "retry"       // {exception, wait_ms}
 	EventNote          EventType = "note"        // {code, message}
-	EventEnd           EventType = "end"         // {task, rewards, reward_valid, exception, blame}
+	EventEnd           EventType = "end"         // {task, rewards, reward_valid, installed, exception, blame}
 	EventCancel        EventType = "cancel"
 	EventRemoved       EventType = "removed" // {sandbox, dur_ms, error}
 	// EventPutBack is of a trial that was run again on purpose, whose try was cut off or

@@ -274,6 +274,10 @@ type Suspicion struct {
 // Graded reports whether the trial has a verdict that counts.
 func (r *Result) Graded() bool { return r.RewardValid }
 
+// Installed reports whether the set-up of environment and agent was all that was asked for,
+// and worked.
+func (r *Result) Installed() bool { return r.Config.InstallOnly && r.ExceptionInfo == nil }
+
 // Finished reports whether the file is of a trial that ended.
 func (r *Result) Finished() bool { return r.FinishedAt != nil }
 

@@ -126,6 +126,7 @@ type eventData struct {
 	Moved     bool  `json:"moved"`
 	Rewards   trials.Rewards
 	Valid     bool `json:"reward_valid"`
+	Installed bool
 	Exception string
 	Blame     trials.Blame
 	Code      string
@@ -247,8 +248,11 @@ func (s *jobState) end(e trials.Event, d eventData) string {
 	main, _ := d.Rewards.Main()
 	s.count(e.Trial, counted{d.Task, d.Valid, main.Value, d.Blame})
 	verdict := "no verdict"
-	if d.Valid {
+	switch {
+	case d.Valid:
 		verdict = "reward " + rewardText(d.Rewards)
+	case d.Installed:
+		verdict = "installed"
 	}
 	if d.Exception != "" {
 		verdict += ", " + d.Exception

@@ -343,7 +343,13 @@ func outcome(ctx context.Context, s app.Summary) error {
 			}
 		}
 	}
-	if x.Graded < s.Planned || len(x.CleanupFailed)+len(x.InvalidTasks) > 0 {
+	done := x.Graded
+	for _, t := range s.Trials {
+		if t.Installed {
+			done++
+		}
+	}
+	if done < s.Planned || len(x.CleanupFailed)+len(x.InvalidTasks) > 0 {
 		return codedError{code: exitUngraded}
 	}
 	return nil

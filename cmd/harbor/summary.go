@@ -145,7 +145,10 @@ func middle(name string, width int) string {
 // row prints the block of an arm on a data set.
 func (p *summary) row(r *stats.Row) {
 	p.section(r.Title())
-	if len(r.Rewards) == 0 {
+	switch {
+	case r.Installed > 0:
+		p.line("installed", fmt.Sprintf("%d of %d: environment and agent are set up", r.Installed, r.Planned), "no more was asked for")
+	case len(r.Rewards) == 0:
 		p.line("reward", append([]string{"mean " + stats.Unknown}, r.Words()...)...)
 	}
 	for i := range r.Rewards {

@@ -110,9 +110,10 @@ var resultParts = parts[trials.Result]{
 }
 
 var configParts = parts[trials.TrialConfig]{
-	"trial_name": func(c *trials.TrialConfig) any { return &c.TrialName },
-	"trials_dir": func(c *trials.TrialConfig) any { return &c.TrialsDir },
-	"job_id":     func(c *trials.TrialConfig) any { return &c.JobID },
+	"trial_name":   func(c *trials.TrialConfig) any { return &c.TrialName },
+	"trials_dir":   func(c *trials.TrialConfig) any { return &c.TrialsDir },
+	"install_only": func(c *trials.TrialConfig) any { return &c.InstallOnly },
+	"job_id":       func(c *trials.TrialConfig) any { return &c.JobID },
 }
 
 var extraParts = parts[trials.Extra]{

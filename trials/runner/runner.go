@@ -307,6 +307,9 @@ func (x *run) finish() {
 		x.res.RewardValid = false
 	}
 	data := map[string]any{"task": x.res.TaskName, "reward_valid": x.res.RewardValid}
+	if x.res.Installed() {
+		data["installed"] = true
+	}
 	if v := x.res.VerifierResult; v != nil {
 		data["rewards"] = v.Rewards
 	}

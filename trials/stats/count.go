@@ -10,15 +10,16 @@ import (
 )
 
 // Counts say what became of trials. Every planned one is in exactly one of
-// Graded, Ungraded, Unblamed, Cancelled and Pending.
+// Graded, Ungraded, Unblamed, Installed, Cancelled and Pending.
 type Counts struct {
 	Planned   int                  `json:"planned"`
-	Graded    int                  `json:"graded"`    // have a verdict that counts
-	Ungraded  map[trials.Blame]int `json:"ungraded"`  // ended without one, by blame; all blames are there
-	Unblamed  int                  `json:"unblamed"`  // ended without one and without blame: verification was off
-	Cancelled int                  `json:"cancelled"` // on request
-	Pending   int                  `json:"pending"`   // have no result: they run, wait, or never started
-	Coverage  *float64             `json:"coverage"`  // graded of planned
+	Graded    int                  `json:"graded"`              // have a verdict that counts
+	Ungraded  map[trials.Blame]int `json:"ungraded"`            // ended without one, by blame; all blames are there
+	Unblamed  int                  `json:"unblamed"`            // ended without one and without blame: verification was off
+	Installed int                  `json:"installed,omitempty"` // were set up, and no more was asked for
+	Cancelled int                  `json:"cancelled"`           // on request
+	Pending   int                  `json:"pending"`             // have no result: they run, wait, or never started
+	Coverage  *float64             `json:"coverage"`            // graded of planned
 
 	Suspect int            `json:"suspect"` // of the graded ones
 	Doubts  map[string]int `json:"doubts"`  // suspect ones by code; one may have several
@@ -49,6 +50,8 @@ func (c *Counts) add(t *Trial) {
 		c.doubt(t)
 	case t.Cancelled:
 		c.Cancelled++
+	case t.Installed:
+		c.Installed++
 	case t.Blame == trials.BlameNone:
 		c.Unblamed++
 	default:
@@ -108,7 +111,7 @@ func failures(group []*Trial) []Failure {
 	}
 	found := map[kind][]*Trial{}
 	for _, t := range group {
-		if t.Exception != "" || !t.Valid {
+		if t.Exception != "" || !t.Valid && !t.Installed {
 			k := kind{t.Exception, t.Blame}
 			found[k] = append(found[k], t)
 		}

@@ -85,7 +85,7 @@ func TestEveryTrialIsCountedOnce(t *testing.T) {
 
 func checkCounts(t *testing.T, c Counts) {
 	t.Helper()
-	sum := c.Graded + c.Unblamed + c.Cancelled + c.Pending
+	sum := c.Graded + c.Unblamed + c.Installed + c.Cancelled + c.Pending
 	for _, n := range c.Ungraded {
 		sum += n
 	}

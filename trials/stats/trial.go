@@ -26,6 +26,7 @@ type Trial struct {
 	Reason    string         // the start of its message, on one line
 	Blame     trials.Blame
 	Cancelled bool
+	Installed bool // environment and agent were set up, and no more was asked for
 	Suspect   bool
 	Doubts    []string // why it is suspect: the codes of its suspicions
 	Tries     int      // the last one and those that failed before it
@@ -65,7 +66,7 @@ const Adhoc = "adhoc"
 func Of(r *trials.Result) Trial {
 	t := Trial{
 		Name: r.TrialName, Task: r.TaskName, Agent: r.AgentInfo.Name, Dataset: Adhoc, Attempt: 1, Tries: 1,
-		Valid: r.RewardValid, Cancelled: r.Cancelled(),
+		Valid: r.RewardValid, Cancelled: r.Cancelled(), Installed: r.Installed(),
 	}
 	if m := r.AgentInfo.ModelInfo; m != nil {
 		t.Model = m.Name

@@ -145,6 +145,7 @@ func (c Counts) Missing() []string {
 		add(c.Ungraded[b], string(b))
 	}
 	add(c.Unblamed, "without verdict")
+	add(c.Installed, "installed")
 	add(c.Cancelled, "cancelled")
 	add(c.Pending, "pending")
 	return out
