@@ -51,7 +51,7 @@ var trialOptions = []Option{
 // limitDocs describe what config.yaml can limit. Without a default there is no limit.
 var limitDocs = map[string]struct{ unit, standard, doc string }{
 	"sandboxes":       {"", "", "sandboxes at once"},
-	"builds":          {"", "", "images built at once"},
+	"builds":          {"", "2", "images that a job builds at once"},
 	"cpus":            {"cores", "", "CPU cores that trials may declare together; else those of the host, where they are known"},
 	"overcommit_cpus": {"", "1", "how many times the cores may be declared together; a note in the result says so"},
 	"memory_mb":       {"MiB", "", "memory that trials may declare together; else that of the host, where it is known"},

@@ -61,7 +61,7 @@ func (j *Job) Prebuild(ctx context.Context, tell func(Prebuilt)) {
 			continue
 		}
 		j.app.leases(s.name, j.Dir, j.budget(ctx, s))
-		eachBuild(ctx, max(j.app.Host.Providers[s.name].Limits.Builds, maxBuilds), s.wanted(j.Plan), func(ctx context.Context, r snapshots.Request) Prebuilt {
+		eachBuild(ctx, j.app.limits(s.name).Builds, s.wanted(j.Plan), func(ctx context.Context, r snapshots.Request) Prebuilt {
 			began := time.Now()
 			cached, err := j.build(ctx, at, string(r.Key))
 			return got(s.name, r, began, cached, err)
@@ -80,9 +80,9 @@ func (a *App) BuildImages(ctx context.Context, plan *Plan, p providers.Provider,
 	defer store.Close()
 	s := &site{Member: Member{Provider: p}, name: name, store: store, images: runner.NewImages(a.imagesOf(p, store)), requests: map[string]snapshots.Request{}}
 	all := s.wanted(plan)
-	limits := a.Host.Providers[name].Limits
+	limits := a.limits(name)
 	a.leases(name, "harbor snapshot build", scheduler.Resources{CPUs: limits.CPUs, MemoryMiB: limits.MemoryMiB})
-	eachBuild(ctx, max(limits.Builds, maxBuilds), all, func(ctx context.Context, r snapshots.Request) Prebuilt {
+	eachBuild(ctx, limits.Builds, all, func(ctx context.Context, r snapshots.Request) Prebuilt {
 		began := time.Now()
 		if dry {
 			there := store.Has(ctx, r)

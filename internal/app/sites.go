@@ -55,10 +55,10 @@ func (j *Job) openRunners() {
 func (j *Job) scheduled(ctx context.Context) []scheduler.Site {
 	out := make([]scheduler.Site, len(j.sites))
 	for k, s := range j.sites {
-		limits := j.app.Host.Providers[s.name].Limits
+		limits := j.app.limits(s.name)
 		budget := j.budget(ctx, s)
 		out[k] = scheduler.Site{
-			Name: s.name, Rank: s.Rank, Weight: s.Weight, MaxBuilds: max(limits.Builds, maxBuilds), Budget: budget,
+			Name: s.name, Rank: s.Rank, Weight: s.Weight, MaxBuilds: limits.Builds, Budget: budget,
 			Down: s.Down != nil, Shares: j.app.leases(s.name, j.Dir, budget), Health: s.outage,
 		}
 	}

@@ -58,15 +58,22 @@ func (a *App) Standings() ([]ProviderStanding, error) {
 		if i := slices.IndexFunc(used, func(s Standing) bool { return s.Provider == name }); i >= 0 {
 			s = used[i]
 		}
-		out = append(out, ProviderStanding{Limits: inForce(a.Host.Providers[name].Limits, s.Limits), Standing: s})
+		out = append(out, ProviderStanding{Limits: inForce(a.limits(name), s.Limits), Standing: s})
 	}
 	return out, nil
 }
 
-// inForce fills in what a configuration leaves out: what running jobs hold themselves to,
-// and defaults.
+// inForce puts what running jobs hold themselves to in the place of what is configured:
+// they know what the provider's host has.
 func inForce(l configs.Limits, known shares.Amount) configs.Limits {
 	l.CPUs, l.MemoryMiB = cmp.Or(known.CPUs, l.CPUs), cmp.Or(known.MemoryMiB, l.MemoryMiB)
+	return l
+}
+
+// limits are what is configured of a provider, and the defaults of what is not.
+func (a *App) limits(provider string) configs.Limits {
+	l := a.Host.Providers[provider].Limits
+	l.Builds, l.CreateBurst = cmp.Or(l.Builds, maxBuilds), cmp.Or(l.CreateBurst, 1)
 	l.OvercommitCPUs, l.OutageSec = cmp.Or(l.OvercommitCPUs, 1), cmp.Or(l.OutageSec, outagePatience.Seconds())
 	return l
 }
