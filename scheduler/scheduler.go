@@ -98,15 +98,6 @@ type Outcome struct {
 	Held Possession
 }
 
-// Possession is what a try has at its site, and may have when it is over.
-type Possession interface {
-	// OnFree has free called when there is nothing any more, once, now or later.
-	OnFree(free func())
-}
-
-// longestHeld is how long a lease outlives its try.
-const longestHeld = 5 * time.Minute
-
 // Runner executes tries. It returns when the slot is free again: the sandbox is
 // gone, or its removal is somebody else's business.
 type Runner interface {
@@ -117,22 +108,6 @@ type Runner interface {
 // failed; the trials that need it find out which.
 type Readiness interface {
 	Build(ctx context.Context, site int, key string)
-}
-
-// Shares hands out the right to have one more sandbox, with what it needs, across
-// whatever else shares the provider. Acquire answers at once; after a refusal, Freed tells
-// when it is worth asking again.
-type Shares interface {
-	Acquire(ctx context.Context, trial string, needs Resources) (release func(), ok bool, err error)
-	Freed() <-chan struct{}
-}
-
-// Waits are Shares that are told how many trials wait for room there: those that would run
-// now if there was any, so none that waits for a slot of the job, for an image or for the
-// end of its pause. It is called when that changed: at once when it is 0, else at most once
-// a second. A trial that could run at several sites counts at each.
-type Waits interface {
-	Waiting(trials int)
 }
 
 // Health knows whether a site works. Recover returns when it does, or with an error
@@ -340,16 +315,6 @@ func (l *loop) startTry(ctx context.Context, s start) bool {
 		l.finished <- completion{s.trial, s.site, outcome}
 	}()
 	return true
-}
-
-// atLast is f for whoever calls it first: the caller, or the end of a time.
-func atLast(d time.Duration, f func()) func() {
-	once := sync.OnceFunc(f)
-	t := time.AfterFunc(d, once)
-	return func() {
-		t.Stop()
-		once()
-	}
 }
 
 func (l *loop) settle(ctx context.Context, c completion) {
