@@ -25,6 +25,14 @@ func TestScriptsExplain(t *testing.T) {
 		{name: "an image that is there", line: "./base-image.sh debian:bookworm-slim", want: "debian:bookworm-slim is there", ok: true},
 		{name: "an image that nobody knows", line: "HARBOR_PULL_TIMEOUT=5 ./base-image.sh no.invalid/image:1", want: "there is no recipe for it"},
 		{name: "a tool that is not pinned", line: "./tools.sh hammer", want: "no tool hammer is pinned"},
+		{
+			name: "fuzzing whose time was over", line: `go() { printf -- '--- FAIL: X\n    context deadline exceeded\nFAIL\n'; return 1; }; export -f go; ./fuzz.sh tasks`,
+			want: "ended in the middle of a try", ok: true,
+		},
+		{
+			name: "fuzzing that found something", line: `go() { printf -- '--- FAIL: X\n    context deadline exceeded\n    Failing input written to x\n'; return 1; }; export -f go; ./fuzz.sh tasks`,
+			want: "fuzz: failed Fuzz",
+		},
 		{name: "an unknown word", line: "./engine.sh restart", want: "usage: ./engine.sh [stop]"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -87,6 +87,9 @@ func catalogOf(all []Provider, key string) (catalog, error) {
 	if err := check(all); err != nil {
 		return c, err
 	}
+	if unprintable(key) { // no grant has such, and YAML does not give each of them back
+		return c, errors.New("the token has characters that no header can carry")
+	}
 	for _, p := range all {
 		one := catalogProvider{BaseURL: p.versioned(), APIKey: key, API: "openai-completions"}
 		switch {

@@ -103,7 +103,18 @@ func TestModelNameThatYAMLDoesNotGiveBackIsRefused(t *testing.T) {
 	}
 }
 
+func TestTokenThatYAMLDoesNotGiveBackIsRefused(t *testing.T) {
+	t.Parallel()
+	for _, token := range []string{"\nk\n", "a\x00"} {
+		doc, err := Omp([]Provider{{Name: "a", Dialect: "openai", Base: proxy, Models: []Model{{ID: "m"}}}}, Key{Text: token})
+		if err == nil || strings.Contains(err.Error(), token) {
+			t.Errorf("%q: %v %s", token, err, doc)
+		}
+	}
+}
+
 func FuzzOmp(f *testing.F) {
+	f.Add("0", "0", "\nk\n")
 	f.Add("name", "model", "token")
 	f.Add("a: b", "#x\ny", "'\"\x00")
 	f.Add("true", "1e3", "~")
