@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -318,19 +319,21 @@ func timeout(c *call) int {
 		c.failf("%s: %v", args[1], cause(err))
 		return kernel.ExitCode(err)
 	}
+	var over atomic.Bool // before the signal: who waits for its effect must see it
 	timer, err := c.p.Fork(func(p *kernel.Proc) int {
 		p.Sleep(d)
-		if p.Signal(pid, sig) != nil {
-			return 1
-		}
+		over.Store(true)
+		_ = p.Signal(pid, sig) // or it has just ended
 		return 0
 	})
 	if err != nil {
 		return c.failf("%v", err)
 	}
 	s, _, _ := c.p.Wait(pid, false)
+	timedOut := over.Load()
 	_ = c.p.Signal(timer, syscall.SIGKILL)
-	if t, _, _ := c.p.Wait(timer, false); t.Code == 0 {
+	_, _, _ = c.p.Wait(timer, false)
+	if timedOut {
 		return 124
 	}
 	return s.Code
