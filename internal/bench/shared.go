@@ -47,7 +47,9 @@ func benchShared(ctx context.Context, w *workbench) (out []figure, err error) {
 		}
 		jobs = append(jobs, cmd)
 	}
-	if _, err := s.until(ctx, func(st sharedState) bool { return len(st.Owners) == sharers && st.least() > 0 }); err != nil {
+	if _, err := s.until(ctx, func(st sharedState) bool {
+		return len(st.Owners) == sharers && st.least() > 0 && st.Use.Sandboxes >= sharedLimit/2 // no longer builds alone
+	}); err != nil {
 		return nil, err
 	}
 	most, mean, err := s.watch(ctx)
