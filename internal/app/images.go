@@ -32,12 +32,13 @@ func (j *Job) newImages(p providers.Provider, store *snapshots.Store) *runner.Im
 // buildSlot waits for the lease of a build's sandboxes. It is given back when none of them
 // is left.
 func (a *App) buildSlot(s *site) func(context.Context) (func(), error) {
-	a.mu.Lock()
-	pool := leases{a.pools[s.name]}
-	a.mu.Unlock()
+	pool := leases{a.pool(s.name)}
 	return func(ctx context.Context) (func(), error) {
 		release, err := pool.one(ctx, scheduler.Resources{})
-		return func() { s.images.OnFree(release) }, err
+		if err != nil {
+			return nil, err
+		}
+		return func() { s.images.OnFree(release) }, nil
 	}
 }
 

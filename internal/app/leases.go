@@ -24,9 +24,7 @@ func (l leases) one(ctx context.Context, needs scheduler.Resources) (release fun
 // limits beside that of sandboxes, which is configured.
 // One that the App has not opened is shared with nobody.
 func (a *App) leases(provider, label string, budget scheduler.Resources) leases {
-	a.mu.Lock()
-	pool := a.pools[provider]
-	a.mu.Unlock()
+	pool := a.pool(provider)
 	if pool == nil {
 		return leases{}
 	}
@@ -37,12 +35,17 @@ func (a *App) leases(provider, label string, budget scheduler.Resources) leases 
 	return leases{pool}
 }
 
+// pool is that of an open provider, nil of one that the App has not opened.
+func (a *App) pool(provider string) *shares.Pool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.pools[provider]
+}
+
 // answered tells the other processes of this host whether a provider answers, for their
 // users to see. That it cannot be told changes nothing.
 func (a *App) answered(provider string, err error) {
-	a.mu.Lock()
-	pool := a.pools[provider]
-	a.mu.Unlock()
+	pool := a.pool(provider)
 	switch {
 	case pool == nil:
 	case err != nil:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"path/filepath"
 	"runtime"
 	"sync"
@@ -185,8 +186,9 @@ func placing(ctx context.Context) (micros, growth float64, err error) {
 // decide returns microseconds of processor time for each of n trials; the best of some
 // rounds.
 func decide(ctx context.Context, n int) (float64, error) {
-	best, bare := 0.0, goroutines(n)
+	best, bare := math.Inf(1), math.Inf(1)
 	for range 5 {
+		bare = min(bare, goroutines(n)) // the first is that of a cold process
 		o := scheduler.Options{MaxTrials: cloudInFlight, Runner: instant{}, Readiness: noImages{}}
 		demand := &scheduler.Demand{Needs: simulatedNeeds, Places: make([]scheduler.Place, 4)}
 		for i := range demand.Places {
@@ -201,9 +203,7 @@ func decide(ctx context.Context, n int) (float64, error) {
 		if _, err := scheduler.Run(ctx, o, trials); err != nil {
 			return 0, err
 		}
-		if took := float64((processorTime() - begun).Microseconds()) / float64(n); best == 0 || took < best {
-			best = took
-		}
+		best = min(best, float64((processorTime()-begun).Microseconds())/float64(n))
 	}
 	return best - bare, nil
 }
