@@ -84,6 +84,8 @@ fuzz-proxy: go ## Fuzz what reads the bytes of hostile clients of the auth proxy
 
 .PHONY: bench
 bench: build ## Measure against the goals; fails when one is missed
+	@scripts/engine.sh
+	@scripts/base-image.sh
 	go run ./internal/bench
 
 .PHONY: bench-proxy
