@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"harborgate/tasks"
 	"harborgate/trials"
@@ -60,7 +61,10 @@ type Input struct {
 }
 
 // Kinds lists the agents that are built, in order of their names.
-func Kinds() []Kind {
+func Kinds() []Kind { return slices.Clone(kinds()) }
+
+// kinds are made once: each trial of a job looks for its own.
+var kinds = sync.OnceValue(func() []Kind {
 	return []Kind{
 		aider().kind(), claudeCode().kind(), codex().kind(),
 		{Name: "command", Doc: "any shell command or script of yours", Options: commandOptions, Thinks: true,
@@ -73,7 +77,7 @@ func Kinds() []Kind {
 			make: func(in Input, _ map[string]string) (Agent, error) { return &oracle{env: in.SolutionEnv}, nil }},
 		pi().kind(), qwen().kind(),
 	}
-}
+})
 
 // harborAgents are the names that Harbor knows and this program does not run yet.
 var harborAgents = []string{
@@ -88,13 +92,13 @@ var harborAgents = []string{
 // Find returns the kind of a name. The error of an unknown name says whether
 // Harbor knows it.
 func Find(name string) (Kind, error) {
-	kinds := Kinds()
-	i := slices.IndexFunc(kinds, func(k Kind) bool { return k.Name == name })
+	all := kinds()
+	i := slices.IndexFunc(all, func(k Kind) bool { return k.Name == name })
 	if i >= 0 {
-		return kinds[i], nil
+		return all[i], nil
 	}
-	names := make([]string, len(kinds))
-	for i, k := range kinds {
+	names := make([]string, len(all))
+	for i, k := range all {
 		names[i] = k.Name
 	}
 	if slices.Contains(harborAgents, name) || strings.HasPrefix(name, "acp:") {
@@ -172,7 +176,7 @@ func orAgents(can func(Kind) bool) string {
 		return ""
 	}
 	var names []string
-	for _, k := range Kinds() {
+	for _, k := range kinds() {
 		if can(k) {
 			names = append(names, k.Name)
 		}
