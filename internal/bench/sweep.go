@@ -47,8 +47,8 @@ func benchSweep(ctx context.Context, w *workbench) ([]figure, error) {
 	if made != nil {
 		return nil, made
 	}
-	if err != nil || !strings.Contains(string(out), fmt.Sprintf("removed %d\n", leftovers)) {
-		return nil, fmt.Errorf("cleanup: %s %w", out, err)
+	if err != nil || !strings.Contains(string(out), fmt.Sprintf("removed %d sandboxes\n", leftovers)) {
+		return nil, fmt.Errorf("cleanup: %v\n%s", err, out)
 	}
 	return []figure{{"sweep of 100 running leftovers", took.Seconds(), 10, true, "s"}}, nil
 }
