@@ -3,7 +3,10 @@ package results
 import (
 	"encoding/json"
 	"errors"
+	"strings"
 	"unicode/utf8"
+
+	"github.com/tidwall/gjson"
 
 	"harborgate/trials"
 )
@@ -15,16 +18,16 @@ const mostRemembered = 1000
 // a job have most of what they say in common, and parsing is what takes time.
 type remembered[T any] map[string]T
 
-func (m remembered[T]) read(into *T, b []byte) error {
-	if v, ok := m[string(b)]; ok {
+func (m remembered[T]) read(into *T, value gjson.Result) error {
+	if v, ok := m[value.Raw]; ok {
 		*into = v
 		return nil
 	}
-	if err := json.Unmarshal(b, into); err != nil {
+	if err := json.Unmarshal([]byte(value.Raw), into); err != nil {
 		return err
 	}
 	if len(m) < mostRemembered {
-		m[string(b)] = *into
+		m[strings.Clone(value.Raw)] = *into
 	}
 	return nil
 }
@@ -49,7 +52,7 @@ func newBrief() *brief {
 // parse implements parser.
 func (p *brief) parse(b []byte, name string) (*trials.Result, error) {
 	r := &trials.Result{}
-	err := members(b, func(key string, value []byte) error { return p.member(r, key, value) })
+	err := members(b, func(key string, value gjson.Result) error { return p.member(r, key, value) })
 	switch {
 	case err != nil:
 	case r.TrialName == "":
@@ -67,28 +70,28 @@ func (p *brief) parse(b []byte, name string) (*trials.Result, error) {
 // parts are the members of an object that are taken, with where they go.
 type parts[T any] map[string]func(*T) any
 
-func (m parts[T]) take(into *T, key string, b []byte) error {
+func (m parts[T]) take(into *T, key string, value gjson.Result) error {
 	to, ok := m[key]
-	if !ok || string(b) == "null" {
+	if !ok || value.Type == gjson.Null {
 		return nil
 	}
-	at := to(into)
-	if s, ok := at.(*string); ok && isPlain(b) {
-		*s = string(b[1 : len(b)-1])
-		return nil
+	switch at := to(into).(type) {
+	case *string:
+		if value.Type == gjson.String && isPlain(value.Raw) {
+			*at = strings.Clone(value.Str)
+			return nil
+		}
+		return json.Unmarshal([]byte(value.Raw), at)
+	case **trials.Time:
+		*at = &trials.Time{}
+		return (*at).UnmarshalJSON([]byte(value.Raw))
+	default:
+		return json.Unmarshal([]byte(value.Raw), at)
 	}
-	return json.Unmarshal(b, at)
 }
 
-// isPlain reports whether a value is a string that means what it looks like.
-func isPlain(b []byte) bool {
-	for _, c := range b {
-		if c < ' ' || c >= utf8.RuneSelf || c == '\\' {
-			return false
-		}
-	}
-	return b[0] == '"'
-}
+// isPlain reports whether a string means what it looks like.
+func isPlain(s string) bool { return !strings.Contains(s, "\\") && utf8.ValidString(s) }
 
 var resultParts = parts[trials.Result]{
 	"schema_version":            func(r *trials.Result) any { return &r.SchemaVersion },
@@ -130,50 +133,42 @@ var extraParts = parts[trials.Extra]{
 	"task_digest":        func(x *trials.Extra) any { return &x.TaskDigest },
 }
 
-func (p *brief) member(r *trials.Result, key string, b []byte) error {
+func (p *brief) member(r *trials.Result, key string, value gjson.Result) error {
 	switch key {
 	case "config":
-		return object(b, func(key string, b []byte) error { return p.config(&r.Config, key, b) })
+		return each(value, func(key string, value gjson.Result) error { return p.config(&r.Config, key, value) })
 	case "agent_info":
-		return p.infos.read(&r.AgentInfo, b)
+		return p.infos.read(&r.AgentInfo, value)
 	case "agent_result":
-		return p.usage(r, b)
+		return p.usage(r, value)
 	case "verifier_result":
-		return p.verdicts.read(&r.VerifierResult, b)
+		return p.verdicts.read(&r.VerifierResult, value)
 	case "harborgate":
 		r.Harborgate = &trials.Extra{}
-		return object(b, func(key string, b []byte) error { return extraParts.take(r.Harborgate, key, b) })
+		return each(value, func(key string, value gjson.Result) error { return extraParts.take(r.Harborgate, key, value) })
 	}
-	return resultParts.take(r, key, b)
+	return resultParts.take(r, key, value)
 }
 
-func (p *brief) config(c *trials.TrialConfig, key string, b []byte) error {
+func (p *brief) config(c *trials.TrialConfig, key string, value gjson.Result) error {
 	switch key {
 	case "agent":
-		return p.agents.read(&c.Agent, b)
+		return p.agents.read(&c.Agent, value)
 	case "task":
-		return p.tasks.read(&c.Task, b)
+		return p.tasks.read(&c.Task, value)
 	case "override_error_policy":
-		return p.overrides.read(&c.OverrideErrorPolicy, b)
+		return p.overrides.read(&c.OverrideErrorPolicy, value)
 	}
-	return configParts.take(c, key, b)
-}
-
-// object calls f with the members of an object; null has none.
-func object(b []byte, f func(key string, value []byte) error) error {
-	if string(b) == "null" {
-		return nil
-	}
-	return members(b, f)
+	return configParts.take(c, key, value)
 }
 
 // usage leaves rollouts out, which may be large.
-func (p *brief) usage(r *trials.Result, b []byte) error {
-	if string(b) == "null" {
+func (p *brief) usage(r *trials.Result, value gjson.Result) error {
+	if value.Type == gjson.Null {
 		return nil
 	}
 	var sum trials.Usage
-	err := object(b, func(key string, b []byte) error { return usageParts.take(&sum, key, b) })
+	err := each(value, func(key string, value gjson.Result) error { return usageParts.take(&sum, key, value) })
 	r.AgentResult = &trials.AgentResult{Usage: sum}
 	return err
 }

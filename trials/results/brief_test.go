@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/tidwall/gjson"
 
 	"harborgate/trials"
 )
@@ -147,8 +148,8 @@ func FuzzMembers(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		got := map[string]string{}
-		err := members(b, func(key string, value []byte) error {
-			got[key] = string(value)
+		err := members(b, func(key string, value gjson.Result) error {
+			got[key] = value.Raw
 			return nil
 		})
 		var want map[string]json.RawMessage
