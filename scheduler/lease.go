@@ -22,13 +22,23 @@ type Waits interface {
 	Waiting(trials int)
 }
 
-// Possession is what a try has at its site, and may have when it is over.
+// Possession is what a try or a build has at its site, and may have when it is over.
 type Possession interface {
 	// OnFree has free called when there is nothing any more, once, now or later.
 	OnFree(free func())
 }
 
-// longestHeld is how long a lease outlives its try.
+// Keep keeps a lease for what its user still has, nil for nothing, and gives it back when
+// that is gone, after five minutes at the latest.
+func Keep(has Possession, release func()) {
+	if has == nil {
+		release()
+		return
+	}
+	has.OnFree(atLast(longestHeld, release))
+}
+
+// longestHeld is how long a lease outlives what it was for.
 const longestHeld = 5 * time.Minute
 
 // atLast is f for whoever calls it first: the caller, or the end of a time.

@@ -307,11 +307,7 @@ func (l *loop) startTry(ctx context.Context, s start) bool {
 	l.active++
 	go func() {
 		outcome := l.opt.Runner.Run(ctx, a)
-		if outcome.Held == nil {
-			release()
-		} else {
-			outcome.Held.OnFree(atLast(longestHeld, release))
-		}
+		Keep(outcome.Held, release)
 		l.finished <- completion{s.trial, s.site, outcome}
 	}()
 	return true

@@ -29,8 +29,8 @@ func (j *Job) newImages(p providers.Provider, store *snapshots.Store) *runner.Im
 	return runner.NewImages(o)
 }
 
-// buildSlot waits for the lease of a build's sandboxes. It is given back when none of them
-// is left.
+// buildSlot waits for the lease of a build's sandboxes. It is given back like that of a
+// try: when none of them is left.
 func (a *App) buildSlot(s *site) func(context.Context) (func(), error) {
 	pool := leases{a.pool(s.name)}
 	return func(ctx context.Context) (func(), error) {
@@ -38,7 +38,7 @@ func (a *App) buildSlot(s *site) func(context.Context) (func(), error) {
 		if err != nil {
 			return nil, err
 		}
-		return func() { s.images.OnFree(release) }, nil
+		return func() { scheduler.Keep(s.images, release) }, nil
 	}
 }
 

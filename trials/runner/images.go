@@ -31,9 +31,8 @@ type Images struct {
 
 	digests sync.Map // context directory → func() (string, error), computed once
 
-	mu   sync.Mutex // guards what follows
-	left []providers.Sandbox
-	free []func() // of who waits for nothing to be left
+	mu   sync.Mutex // guards left
+	left []*leftover
 }
 
 // ImagesOptions are what Images work with.

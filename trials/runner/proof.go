@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"harborgate/internal/redact"
@@ -38,15 +39,22 @@ func (im *Images) sandbox(ctx context.Context, from providers.Source, network pr
 	})
 }
 
+// leftover is a sandbox of a build that could not be removed. Where it runs it takes the
+// room of one, so it keeps one lease.
+type leftover struct {
+	providers.Sandbox
+	free func() // gives the lease back; nil as long as its build goes on
+}
+
 // remove removes a build's sandbox. What was built does not depend on it: one that
-// cannot be removed is for RemoveLeft.
+// cannot be removed is tried again when another could be, and is then for RemoveLeft.
 func (im *Images) remove(ctx context.Context, s providers.Sandbox, log io.Writer) {
 	ctx, cancel := providers.Cleanup(ctx, putAway, putAway)
 	defer cancel()
 	err := s.Destroy(ctx)
 	for range attempts {
 		if err == nil {
-			return
+			break
 		}
 		select {
 		case <-time.After(time.Second):
@@ -54,49 +62,66 @@ func (im *Images) remove(ctx context.Context, s providers.Sandbox, log io.Writer
 		case <-ctx.Done():
 		}
 	}
-	fmt.Fprintf(log, "harbor: sandbox %s is left for now: %v\n", s.ID(), err)
-	im.mu.Lock()
-	defer im.mu.Unlock()
-	im.left = append(im.left, s)
+	if err != nil {
+		fmt.Fprintf(log, "harbor: sandbox %s is left for now: %v\n", s.ID(), err)
+		im.mu.Lock()
+		defer im.mu.Unlock()
+		im.left = append(im.left, &leftover{Sandbox: s})
+		return
+	}
+	for _, l := range im.leftovers() {
+		if im.again(ctx, l) != nil {
+			return
+		}
+	}
 }
 
-// OnFree has free called when no sandbox of a build is left, now or later: never when one
-// cannot be removed.
+// OnFree implements scheduler.Possession for a build that is over: free is called at once,
+// unless a sandbox is left that keeps no lease yet. That one keeps it until it is gone.
 func (im *Images) OnFree(free func()) {
 	im.mu.Lock()
 	defer im.mu.Unlock()
-	im.free = append(im.free, free)
-	im.tellFree()
-}
-
-func (im *Images) tellFree() {
-	if len(im.left) > 0 {
-		return
+	for _, l := range im.left {
+		if l.free == nil {
+			l.free = free
+			return
+		}
 	}
-	for _, free := range im.free {
-		free()
-	}
-	im.free = nil
+	free()
 }
 
 // RemoveLeft tries again to remove builds' sandboxes that could not be removed, and
 // returns why those stay that stay.
 func (im *Images) RemoveLeft(ctx context.Context) map[providers.ID]error {
-	im.mu.Lock()
-	defer im.mu.Unlock()
 	stay := map[providers.ID]error{}
-	var left []providers.Sandbox
-	for _, s := range im.left {
+	for _, l := range im.leftovers() {
 		ctx, cancel := providers.Cleanup(ctx, putAway, hurry)
-		if err := s.Destroy(ctx); err != nil {
-			stay[s.ID()] = err
-			left = append(left, s)
+		if err := im.again(ctx, l); err != nil {
+			stay[l.ID()] = err
 		}
 		cancel()
 	}
-	im.left = left
-	im.tellFree()
 	return stay
+}
+
+func (im *Images) leftovers() []*leftover {
+	im.mu.Lock()
+	defer im.mu.Unlock()
+	return slices.Clone(im.left)
+}
+
+// again is one more attempt.
+func (im *Images) again(ctx context.Context, l *leftover) error {
+	if err := l.Destroy(ctx); err != nil {
+		return err
+	}
+	im.mu.Lock()
+	defer im.mu.Unlock()
+	im.left = slices.DeleteFunc(im.left, func(other *leftover) bool { return other == l })
+	if l.free != nil {
+		l.free()
+	}
+	return nil
 }
 
 // starts proves what was built before anybody counts on it: a sandbox of it runs a
