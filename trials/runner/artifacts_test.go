@@ -249,7 +249,7 @@ func TestSeparateVerifierFailures(t *testing.T) {
 	}{
 		"artifact lost":       {fake.Fault{Op: fake.OpDownload, Match: "/app/out.txt", Effect: fake.Refuse, Kind: providers.KindUnavailable}, trials.ExcArtifacts, trials.PhaseArtifacts},
 		"artifact hangs":      {fake.Fault{Op: fake.OpDownload, Match: "/app/out.txt", Hang: true}, trials.ExcArtifacts, trials.PhaseArtifacts},
-		"second is refused":   {fake.Fault{Op: fake.OpCreate, Nth: 2, Effect: fake.Refuse, Kind: providers.KindExhausted}, trials.ExcProvider, trials.PhaseEnvironmentSetup},
+		"second fails":        {fake.Fault{Op: fake.OpCreate, Nth: 2, Effect: fake.Refuse, Kind: providers.KindUnavailable}, trials.ExcProvider, trials.PhaseEnvironmentSetup},
 		"second hangs":        {fake.Fault{Op: fake.OpCreate, Nth: 2, Hang: true}, trials.ExcEnvironmentTimeout, trials.PhaseEnvironmentSetup},
 		"artifact not return": {fake.Fault{Op: fake.OpUpload, Match: "/app/d", Effect: fake.Refuse, Kind: providers.KindUnavailable}, trials.ExcTransfer, trials.PhaseEnvironmentSetup},
 	} {

@@ -171,7 +171,12 @@ func (x *run) removeAll(ctx context.Context) {
 // the result is already on disk. What failed before is tried again when one
 // succeeds, because the provider does its work again then.
 func (x *run) remove(ctx context.Context, s providers.Sandbox) {
-	if err := x.destroy(ctx, s); err != nil {
+	x.removal(ctx, s, x.destroy(ctx, s))
+}
+
+// removal is what follows when one has ended.
+func (x *run) removal(ctx context.Context, s providers.Sandbox, err error) {
+	if err != nil {
 		x.stuck.Add(1)
 		x.r.removals.put(removal{run: x, ctx: ctx, sandbox: s, err: err})
 		return

@@ -215,36 +215,6 @@ func (x *run) downloadVerifier(ctx context.Context, s providers.Sandbox) error {
 	return err
 }
 
-// replaceSandbox swaps the agent's sandbox for the verifier's: the first is gone
-// before the second starts, and declared artifacts are all that passes.
-func (x *run) replaceSandbox(ctx context.Context) (s providers.Sandbox, bundled bool, f *trials.Failure) {
-	if x.sandbox != nil { // there is none when a trial is graded again
-		x.remove(ctx, x.sandbox)
-		x.removed = true
-	}
-	begun := time.Now()
-	ctx, cancel := withLimit(ctx, trials.PhaseEnvironmentSetup, x.limits.EnvironmentStart)
-	defer cancel()
-	err := func() (err error) {
-		src := x.t.Task.VerifierSource(nil)
-		bundled = src.Bundled
-		if s, err = x.create(ctx, x.spec(x.verifierImage, src.Environment, "verifier")); err != nil {
-			return err
-		}
-		x.verifierSandbox = s
-		if err := openDirs(ctx, s, verifierDir, artifactsDir); err != nil {
-			return err
-		}
-		for _, a := range x.artifacts {
-			if err := x.returnArtifact(ctx, s, a); err != nil {
-				return during(trials.CauseUpload, err)
-			}
-		}
-		return nil
-	}()
-	return s, bundled, x.explain(ctx, trials.PhaseEnvironmentSetup, time.Since(begun), err)
-}
-
 // returnArtifact puts an artifact where the agent had it. It replaces what the verifier's
 // image has there: an agent that made a directory of a file must not cost the verdict.
 func (x *run) returnArtifact(ctx context.Context, s providers.Sandbox, a collectedArtifact) error {
