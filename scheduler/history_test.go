@@ -41,7 +41,8 @@ type history struct {
 	now    time.Time
 	steps  int
 	events int
-	quiet  int // steps without an event
+	quiet  int         // steps without an event
+	has    []Resources // what sites are seen to have when they recover
 }
 
 func newHistory(seed uint64) *history {
@@ -61,7 +62,20 @@ func newHistory(seed uint64) *history {
 	for i := range all {
 		all[i] = Trial{Name: strconv.Itoa(i), Demand: demands[r.IntN(len(demands))]}
 	}
-	return &history{r: r, s: newState(o, all, start0), now: start0}
+	h := &history{r: r, now: start0}
+	for k := range o.Sites {
+		h.has = append(h.has, o.Sites[k].Budget)
+		if o.Sites[k].Down = r.IntN(4) == 0; o.Sites[k].Down {
+			o.Sites[k].Budget = Resources{}
+		}
+	}
+	h.s = newState(o, all, start0)
+	for k := range o.Sites {
+		if o.Sites[k].Down {
+			h.s.doubt(k, "")
+		}
+	}
+	return h
 }
 
 func randomDemand(r *rand.Rand, sites int) *Demand {
@@ -241,7 +255,7 @@ func (h *history) atSite(k int) {
 	case n == 2 && site.health == down && h.r.IntN(4) == 0:
 		h.s.giveUp(k, "gone")
 	case n < 60 && site.health == down:
-		h.s.recovered(k)
+		h.s.recovered(k, h.has[k])
 	default:
 		return
 	}

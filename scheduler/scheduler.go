@@ -35,7 +35,7 @@ type Site struct {
 	Rank, Weight int
 	MaxBuilds    int       // at once, at least 1
 	Budget       Resources // that running trials may declare together; zero fields are no limit
-	Down         bool      // it is not known to work: the first thing is its recovery
+	Down         bool      // it, or what it has, is not known: the first thing is its recovery
 	Shares       Shares
 	Health       Health
 }
@@ -110,10 +110,10 @@ type Readiness interface {
 	Build(ctx context.Context, site int, key string)
 }
 
-// Health knows whether a site works. Recover returns when it does, or with an error
-// when the job is to go on without it.
+// Health knows whether a site works. Recover returns when it does, with its Budget from
+// then on, or with an error when the job is to go on without it.
 type Health interface {
-	Recover(ctx context.Context) error
+	Recover(ctx context.Context) (Resources, error)
 }
 
 // Options are a scheduler's limits and partners.
@@ -176,8 +176,9 @@ type completion struct {
 }
 
 type recovery struct {
-	site int
-	err  error
+	site   int
+	budget Resources
+	err    error
 }
 
 // listen hears of freed leases until it is stopped.
@@ -339,7 +340,10 @@ func (l *loop) doubt(ctx context.Context, k int, why string) {
 		return
 	}
 	l.waiting++
-	go func() { l.recovered <- recovery{k, l.opt.Sites[k].Health.Recover(ctx)} }()
+	go func() {
+		budget, err := l.opt.Sites[k].Health.Recover(ctx)
+		l.recovered <- recovery{k, budget, err}
+	}()
 }
 
 // named is why a site was given up, with its name where the error does not begin with it.
@@ -352,8 +356,12 @@ func (l *loop) named(r recovery) error {
 }
 
 func (l *loop) recover(ctx context.Context, r recovery) {
-	if r.err == nil || ctx.Err() != nil {
-		l.state.recovered(r.site)
+	switch {
+	case r.err == nil:
+		l.state.recovered(r.site, r.budget)
+		return
+	case ctx.Err() != nil:
+		l.state.stopped = true
 		return
 	}
 	l.lost = append(l.lost, l.named(r))

@@ -27,7 +27,8 @@ type world struct {
 	building time.Duration
 	refuse   int // leases to refuse before the first is granted
 	outage   time.Duration
-	gone     error // what an outage ends with
+	gone     error     // what an outage ends with
+	has      Resources // then
 	freed    chan struct{}
 }
 
@@ -83,13 +84,13 @@ func (w *world) Acquire(context.Context, string, Resources) (func(), bool, error
 func (w *world) Freed() <-chan struct{} { return w.freed }
 
 // Recover takes as long as the world says, or fails.
-func (w *world) Recover(ctx context.Context) error {
+func (w *world) Recover(ctx context.Context) (Resources, error) {
 	select {
 	case <-time.After(w.outage):
 		w.note("recovered")
-		return w.gone
+		return w.has, w.gone
 	case <-ctx.Done():
-		return ctx.Err()
+		return Resources{}, ctx.Err()
 	}
 }
 

@@ -85,6 +85,15 @@ func (s *site) want(key string, first bool) {
 	}
 }
 
+// clear empties its queues.
+func (s *site) clear() {
+	clear(s.ready)
+	s.due, s.spare = nil, nil
+	for _, img := range s.images {
+		img.first, img.spare, img.blocked = false, false, nil
+	}
+}
+
 // insert puts a trial into its queue, once.
 func (s *site) insert(c class, i int) {
 	queue := s.ready[c]

@@ -208,6 +208,53 @@ func TestSiteThatIsDownAtTheStartIsWaitedForElsewhere(t *testing.T) {
 	})
 }
 
+// What a site has that was away at the start is known when it is back, and holds from
+// then on; what was kept for it and is too large for it goes to where it fits.
+func TestSiteThatWasDownAtTheStartIsNotOverfilled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(2)
+		f.worlds[1].outage, f.worlds[1].has = 30*time.Second, Resources{CPUs: 8}
+		running, most := 0, 0
+		f.try = func(a Assignment) (time.Duration, Outcome) {
+			if a.Site == 1 {
+				f.mu.Lock()
+				defer f.mu.Unlock()
+				running++
+				most = max(most, running)
+				time.AfterFunc(time.Minute, func() {
+					f.mu.Lock()
+					defer f.mu.Unlock()
+					running--
+				})
+			}
+			return time.Minute + time.Millisecond, Outcome{}
+		}
+		o := f.options(10)
+		o.Sites[0].Budget, o.Sites[1].Down = Resources{CPUs: 4}, true
+		trials := append(several(3, everywhere(2, Resources{CPUs: 8})), several(1, everywhere(2, Resources{CPUs: 16}))...)
+		if left, err := Run(t.Context(), o, trials); left != 0 || err != nil {
+			t.Fatal(left, err)
+		}
+		if most != 1 || !slices.Contains(f.ran, "3/1 at 0") {
+			t.Errorf("%d trials of 8 CPUs at once where there are 8: %v", most, f.ran)
+		}
+	})
+}
+
+// What waits for a larger site runs, alone, where it can when that is given up.
+func TestTrialIsNotTooLargeForTheLastSiteThatIsLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(2)
+		f.worlds[1].outage, f.worlds[1].gone = time.Minute, errGone
+		o := f.options(4)
+		o.Sites[0].Budget, o.Sites[1].Down = Resources{CPUs: 2}, true
+		left, err := Run(t.Context(), o, several(1, everywhere(2, Resources{CPUs: 8}, "k")))
+		if left != 0 || err != nil || !slices.Equal(f.ran, []string{"0/1 at 0"}) {
+			t.Errorf("%d did not start, %v, %v", left, err, f.ran)
+		}
+	})
+}
+
 // Nobody waits for a site when all trials are done.
 func TestJobDoesNotWaitForASiteThatItDoesNotNeed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -285,7 +332,7 @@ func TestLostSiteIsNamedOnce(t *testing.T) {
 	for text, want := range map[string]string{
 		"no answer": "provider b: no answer", "b: no answer": "b: no answer", "b check: no answer": "b check: no answer", "bad": "provider b: bad",
 	} {
-		if got := l.named(recovery{1, errors.New(text)}).Error(); got != want {
+		if got := l.named(recovery{site: 1, err: errors.New(text)}).Error(); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
@@ -372,7 +419,7 @@ func TestWeightsHoldOneAtATime(t *testing.T) {
 	if got := run(20); got != [2]int{20, 0} {
 		t.Errorf("%v while it was away", got)
 	}
-	s.recovered(1)
+	s.recovered(1, Resources{})
 	if got := run(8); got != [2]int{6, 2} {
 		t.Errorf("%v after it was", got)
 	}

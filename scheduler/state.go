@@ -71,21 +71,22 @@ func newState(o Options, all []Trial, now time.Time) *state {
 func (s *state) best(t *entry) int {
 	best := math.MaxInt
 	for k := range s.sites {
-		if s.bar(t, k) == "" {
+		if s.sites[k].health != lost && s.bar(t, k) == "" {
 			best = min(best, s.sites[k].Rank)
 		}
 	}
 	return best
 }
 
-// bar is why a trial never runs at a site. One that is larger than the site runs there
-// alone only when no other site is large enough.
+// bar is why a trial does not run at a site. One that is larger than the site runs there
+// alone only when no other site is large enough. It changes with what sites have, and
+// which are left: see requeue.
 func (s *state) bar(t *entry, k int) string {
 	if why := t.bar(k); why != "" || holds(t.Needs, s.sites[k].Budget) {
 		return why
 	}
 	for other := range s.sites {
-		if t.bar(other) == "" && holds(t.Needs, s.sites[other].Budget) {
+		if s.sites[other].health != lost && t.bar(other) == "" && holds(t.Needs, s.sites[other].Budget) {
 			return "it is too small"
 		}
 	}
@@ -112,8 +113,22 @@ func (s *state) others(i, k int) (n int) {
 // enqueue puts a waiting trial where it waits, at each site that can run it.
 func (s *state) enqueue(i int) {
 	for k := range s.sites {
-		if s.bar(&s.trials[i], k) == "" {
+		if s.sites[k].health != lost && s.bar(&s.trials[i], k) == "" {
 			s.enqueueAt(k, i)
+		}
+	}
+}
+
+// requeue makes all queues afresh, after a change of what sites have, or which are left.
+func (s *state) requeue() {
+	for k := range s.sites {
+		s.sites[k].clear()
+	}
+	for i := range s.trials {
+		t := &s.trials[i]
+		t.best = s.best(t)
+		if t.status == waiting {
+			s.enqueue(i)
 		}
 	}
 }
@@ -264,9 +279,9 @@ func (s *state) doubt(k int, why string) bool {
 	return true
 }
 
-// recovered takes a site in again. What others of its rank did meanwhile it need not
-// make up for.
-func (s *state) recovered(k int) {
+// recovered takes a site in again, with what it has. What others of its rank did
+// meanwhile it need not make up for.
+func (s *state) recovered(k int, budget Resources) {
 	site := &s.sites[k]
 	site.health, site.why = up, ""
 	for i := range s.sites {
@@ -274,11 +289,16 @@ func (s *state) recovered(k int) {
 			site.begun = max(site.begun, other.begun*site.Weight/other.Weight)
 		}
 	}
+	if site.Budget != budget {
+		site.Budget = budget
+		s.requeue()
+	}
 }
 
 // giveUp takes a site out for good. It reports whether another is left.
 func (s *state) giveUp(k int, why string) bool {
 	s.sites[k].health, s.sites[k].why = lost, why
+	s.requeue()
 	return slices.ContainsFunc(s.sites, func(s site) bool { return s.health != lost })
 }
 

@@ -10,43 +10,40 @@ import (
 	"harborgate/trials"
 )
 
-// budget is what trials may declare together: what a site has. CPUs may be promised
-// several times over, which the result tells.
-func (j *Job) budget(ctx context.Context, s *site) scheduler.Resources {
-	b := j.app.room(ctx, s.Member)
+// budget is what trials may declare together at a site, in this job and over all
+// processes of the host. CPUs may be promised several times over, which the result tells.
+// What is not known is no limit, and the error says why.
+func (j *Job) budget(ctx context.Context, s *site) (scheduler.Resources, error) {
+	b, err := j.app.room(ctx, s.Provider)
 	over := j.app.Host.Providers[s.name].Limits.OvercommitCPUs
 	if over > 0 && over != 1 && b.CPUs > 0 {
 		has := b.CPUs
 		b.CPUs *= over
-		j.note("overcommit_cpus", j.at(s)+fmt.Sprintf("trials that run at once may declare %g CPUs together, there are %g (overcommit_cpus %g): what depends on time may end differently",
-			b.CPUs, has, over))
+		s.promised.Do(func() {
+			j.note("overcommit_cpus", j.at(s)+fmt.Sprintf("trials that run at once may declare %g CPUs together, there are %g (overcommit_cpus %g): what depends on time may end differently",
+				b.CPUs, has, over))
+		})
 	}
-	return b
+	j.app.leases(s.name, j.Dir, b)
+	return b, err
 }
 
 // room is what a provider has: what is configured, or what its host has, if it knows.
-// Zero is not known.
-func (a *App) room(ctx context.Context, m Member) scheduler.Resources {
-	l := a.Host.Providers[m.Info().Name].Limits
-	r := scheduler.Resources{CPUs: l.CPUs, MemoryMiB: l.MemoryMiB, DiskMiB: l.DiskMiB, GPUs: l.GPUs}
-	if r.CPUs == 0 || r.MemoryMiB == 0 {
-		size := a.size(ctx, m)
-		r.CPUs, r.MemoryMiB = cmp.Or(r.CPUs, size.CPUs), cmp.Or(r.MemoryMiB, size.MemoryMiB)
-	}
-	return r
-}
-
-// size is zero where the provider does not know it.
-func (a *App) size(ctx context.Context, m Member) providers.Resources {
-	sizer, ok := providers.As[providers.Sizer](m.Provider)
-	if !ok || m.Down != nil {
-		return providers.Resources{}
+// Zero is not known. The error is of one that knows and did not say.
+func (a *App) room(ctx context.Context, p providers.Provider) (scheduler.Resources, error) {
+	r := a.configured(p)
+	sizer, ok := providers.As[providers.Sizer](p)
+	if !ok || r.CPUs > 0 && r.MemoryMiB > 0 {
+		return r, nil
 	}
 	size, err := sizer.Size(ctx)
-	if err != nil {
-		a.log.Warn("the provider's size is not known, declared CPU and memory are not held against it", "provider", m.Info().Name, "error", err)
-	}
-	return size
+	r.CPUs, r.MemoryMiB = cmp.Or(r.CPUs, size.CPUs), cmp.Or(r.MemoryMiB, size.MemoryMiB)
+	return r, err
+}
+
+func (a *App) configured(p providers.Provider) scheduler.Resources {
+	l := a.Host.Providers[p.Info().Name].Limits
+	return scheduler.Resources{CPUs: l.CPUs, MemoryMiB: l.MemoryMiB, DiskMiB: l.DiskMiB, GPUs: l.GPUs}
 }
 
 // TooLarge names the tasks that declare more than any provider that could run them has,

@@ -1,6 +1,8 @@
 package app
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -8,6 +10,7 @@ import (
 	"testing/synctest"
 
 	"harborgate/configs"
+	"harborgate/providers"
 	"harborgate/providers/fake"
 	"harborgate/trials"
 )
@@ -73,6 +76,56 @@ func TestB074DeclaredCPUsAreAdmittedAgainstTheHost(t *testing.T) {
 				}
 				if noted := strings.Contains(fmt.Sprint(res.Harborgate.Notes), "overcommit_cpus"); noted != c.noted || res.Harborgate.Graded != 8 {
 					t.Errorf("noted %v, want %v; %d graded", noted, c.noted, res.Harborgate.Graded)
+				}
+			})
+		})
+	}
+}
+
+// sized is a provider that knows what it has, when it is asked often enough.
+type sized struct {
+	providers.Provider
+	silent int // times that it does not say
+}
+
+func (s *sized) Unwrap() providers.Provider { return s.Provider }
+
+func (s *sized) Size(context.Context) (providers.Resources, error) {
+	if s.silent > 0 {
+		s.silent--
+		return providers.Resources{}, providers.E(providers.KindUnavailable, "size", errors.New("no answer"))
+	}
+	return providers.Resources{CPUs: 4, MemoryMiB: 8192}, nil
+}
+
+// What a provider has that was away at the start, or did not say it then, holds as soon as
+// it is back.
+func TestProviderThatIsBackIsNotOverfilled(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		down   error
+		silent int
+	}{
+		"it was away":                {errors.New("no answer"), 0},
+		"it did not say what it has": {nil, 2},
+		"both":                       {errors.New("no answer"), 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				set := filepath.Join(t.TempDir(), "set")
+				for i := range 4 {
+					putTask(t, set, fmt.Sprintf("t%d", i), "sleep 3; echo 1 > /logs/verifier/reward.txt", taskToml+"[environment]\ncpus = 2\n")
+				}
+				cfg := jobOf(t, set)
+				cfg.NConcurrentTrials = 4
+				fleet, _ := fakes("a")
+				fleet[0].Provider, fleet[0].Down = &sized{fleet[0].Provider, c.silent}, c.down
+				j := startOn(t, cfg, fleet, nil)
+				run, highest := most(t, j)
+				res := run()
+				if n := highest(); n != 2 || res.Harborgate.Graded != 4 {
+					t.Errorf("%d trials of 2 CPUs at once where there are 4, %d graded", n, res.Harborgate.Graded)
 				}
 			})
 		})

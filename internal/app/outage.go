@@ -33,8 +33,10 @@ type outage struct {
 	patience time.Duration
 	stop     context.CancelCauseFunc // of the job
 	tell     func(code, message string)
-	back     func(context.Context) // is told when the provider was seen to work; may be nil
-	alone    bool                  // the job has no other site
+	// has is what the site has, asked when the provider works.
+	has   func(context.Context) (scheduler.Resources, error)
+	back  func(context.Context) // is told when all of that was seen; may be nil
+	alone bool                  // the job has no other site
 
 	mu     sync.Mutex // guards what follows
 	away   time.Time  // when the provider was last seen not to answer
@@ -148,15 +150,23 @@ func (o *outage) served() {
 	o.pause = 0
 }
 
+// look asks whether the provider works, and then what it has.
+func (o *outage) look(ctx context.Context) (scheduler.Resources, error) {
+	if err := o.probe(ctx); err != nil {
+		return scheduler.Resources{}, err
+	}
+	return o.has(ctx)
+}
+
 // Recover implements scheduler.Health: it waits for the end of the outage.
-func (o *outage) Recover(ctx context.Context) error {
+func (o *outage) Recover(ctx context.Context) (scheduler.Resources, error) {
 	begun := time.Now()
 	said := false
 	for pause := firstLook; ; pause = min(2*pause, longestLook) {
-		err := o.probe(ctx)
+		has, err := o.look(ctx)
 		switch {
 		case ctx.Err() != nil:
-			return ctx.Err()
+			return has, ctx.Err()
 		case err == nil:
 			if said {
 				o.tell(NoteOutageOver, fmt.Sprintf("the outage is over after %s", time.Since(begun).Round(time.Second)))
@@ -164,12 +174,12 @@ func (o *outage) Recover(ctx context.Context) error {
 			if o.back != nil {
 				o.back(ctx)
 			}
-			return nil
+			return has, nil
 		case errors.As(err, new(*results.GoneError)):
 			o.stop(err) // it does not come back
-			return err
+			return has, err
 		case time.Since(begun) >= o.patience:
-			return &OutageError{For: o.patience, Err: err, Several: !o.alone}
+			return has, &OutageError{For: o.patience, Err: err, Several: !o.alone}
 		}
 		o.mu.Lock()
 		o.away = time.Now()
@@ -181,7 +191,7 @@ func (o *outage) Recover(ctx context.Context) error {
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
-			return ctx.Err()
+			return has, ctx.Err()
 		}
 	}
 }
@@ -212,6 +222,7 @@ func (j *Job) watchOutages(ctx context.Context) (context.Context, context.Cancel
 		s.outage = &outage{
 			probe: func(ctx context.Context) error { return j.working(ctx, s) }, patience: outagePatience, stop: stop,
 			tell: func(code, message string) { j.note(code, j.at(s)+message) }, alone: len(j.sites) == 1,
+			has: func(ctx context.Context) (scheduler.Resources, error) { return j.budget(ctx, s) },
 			back: func(ctx context.Context) {
 				s.runner.RemoveLeft()
 				s.images.RemoveLeft(ctx)

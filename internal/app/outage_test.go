@@ -210,7 +210,7 @@ func TestOutageEndsWithTheJob(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Minute, cancel)
-		if err := o.Recover(ctx); !errors.Is(err, context.Canceled) {
+		if _, err := o.Recover(ctx); !errors.Is(err, context.Canceled) {
 			t.Errorf("%v", err)
 		}
 	})

@@ -60,7 +60,7 @@ func (j *Job) Prebuild(ctx context.Context, tell func(Prebuilt)) {
 		if s.Down != nil {
 			continue
 		}
-		j.app.leases(s.name, j.Dir, j.budget(ctx, s))
+		_, _ = j.budget(ctx, s) // builds declare nothing: what is not known does not matter yet
 		eachBuild(ctx, j.app.limits(s.name).Builds, s.wanted(j.Plan), func(ctx context.Context, r snapshots.Request) Prebuilt {
 			began := time.Now()
 			cached, err := j.build(ctx, at, string(r.Key))

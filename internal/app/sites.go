@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"sync"
 
 	"harborgate/providers"
 	"harborgate/scheduler"
@@ -22,6 +23,7 @@ type site struct {
 	outage   *outage
 	bounded  bool // there are limits of what it has at once
 	requests map[string]snapshots.Request
+	promised sync.Once // that it has more CPUs than there are was told
 }
 
 // openSites makes the job's sites.
@@ -51,15 +53,19 @@ func (j *Job) openRunners() {
 	}
 }
 
-// limits are what is configured for a site.
+// scheduled describes the sites to the scheduler. One of which it is not known what it
+// has begins with its recovery, which asks again.
 func (j *Job) scheduled(ctx context.Context) []scheduler.Site {
 	out := make([]scheduler.Site, len(j.sites))
 	for k, s := range j.sites {
 		limits := j.app.limits(s.name)
-		budget := j.budget(ctx, s)
+		budget, unknown := j.app.configured(s.Provider), s.Down
+		if s.Down == nil {
+			budget, unknown = j.budget(ctx, s)
+		}
 		out[k] = scheduler.Site{
 			Name: s.name, Rank: s.Rank, Weight: s.Weight, MaxBuilds: limits.Builds, Budget: budget,
-			Down: s.Down != nil, Shares: j.app.leases(s.name, j.Dir, budget), Health: s.outage,
+			Down: unknown != nil, Shares: leases{j.app.pool(s.name)}, Health: s.outage,
 		}
 	}
 	return out

@@ -16,7 +16,9 @@ type Suited struct {
 func (a *App) Suited(ctx context.Context, f Fleet) Suited {
 	s := Suited{fleet: f, has: make([]scheduler.Resources, len(f))}
 	for i, m := range f {
-		s.has[i] = a.room(ctx, m)
+		if s.has[i] = a.configured(m.Provider); m.Down == nil {
+			s.has[i], _ = a.room(ctx, m.Provider) // what is not known is not told
+		}
 	}
 	return s
 }

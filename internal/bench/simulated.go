@@ -69,10 +69,10 @@ func (c *cloud) Acquire(ctx context.Context, _ string, r scheduler.Resources) (r
 // Freed implements scheduler.Shares.
 func (c *cloud) Freed() <-chan struct{} { return c.pool.Freed() }
 
-// works is the Health of who is never down.
+// works is the Health of who is never down: it is not asked.
 type works struct{}
 
-func (works) Recover(context.Context) error { return nil }
+func (works) Recover(context.Context) (scheduler.Resources, error) { return scheduler.Resources{}, nil }
 
 // noImages is the Readiness of trials that need none.
 type noImages struct{}
