@@ -306,13 +306,23 @@ func (a *account) turn(class string, perSecond float64, burst int, now int64) ti
 		p = &pace{}
 		a.Paces[class] = p
 	}
-	interval := int64(float64(time.Second) / perSecond)
-	p.Empty = max(p.Empty, now) + interval
-	wait := max(0, p.Empty-atOnce(burst)*interval-now)
+	wait := a.next(class, perSecond, burst, now)
+	p.Empty = max(p.Empty, now) + interval(perSecond)
 	p.Taken++
-	p.remember(now + wait)
-	return time.Duration(wait)
+	p.remember(now + int64(wait))
+	return wait
 }
+
+// next is how long the next turn of a class is away.
+func (a *account) next(class string, perSecond float64, burst int, now int64) time.Duration {
+	empty := now
+	if p := a.Paces[class]; p != nil {
+		empty = max(empty, p.Empty)
+	}
+	return time.Duration(max(0, empty-(atOnce(burst)-1)*interval(perSecond)-now))
+}
+
+func interval(perSecond float64) int64 { return int64(float64(time.Second) / perSecond) }
 
 // atOnce is half of a burst, rounded up.
 func atOnce(burst int) int64 { return int64(max(burst+1, 2) / 2) }

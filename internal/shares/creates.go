@@ -4,6 +4,8 @@ import (
 	"context"
 	"math"
 	"time"
+
+	limiter "golang.org/x/time/rate"
 )
 
 // creates is the class of calls that make sandboxes. A lease is for a sandbox that is
@@ -27,16 +29,14 @@ func (a *account) due(r rate, now int64) (turns int, next time.Duration, why str
 	if r.PerSecond <= 0 {
 		return math.MaxInt, 0, ""
 	}
-	interval := int64(float64(time.Second) / r.PerSecond)
-	burst := atOnce(r.Burst)
-	empty := now
+	if next := a.next(creates, r.PerSecond, r.Burst, now); next > 0 {
+		return 0, next, "the limit of creates_per_sec is reached"
+	}
+	step, behind := interval(r.PerSecond), int64(0)
 	if p := a.Paces[creates]; p != nil {
-		empty = max(empty, p.Empty)
+		behind = max(0, p.Empty-now)
 	}
-	if n := burst - (empty-now+interval-1)/interval; n > 0 {
-		return int(n), time.Duration(interval), ""
-	}
-	return 0, time.Duration(empty + interval - burst*interval - now), "the limit of creates_per_sec is reached"
+	return int(atOnce(r.Burst) - (behind+step-1)/step), time.Duration(step), ""
 }
 
 // Creates is the pace of creates that all processes of the host share. From here on
@@ -45,18 +45,25 @@ func (p *Pool) Creates(perSecond float64, burst int) *Creates {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.rate = rate{perSecond, burst}
-	return &Creates{Pace{p, creates, perSecond, burst}}
+	return &Creates{p.Pace(creates, perSecond, burst), limiter.NewLimiter(limiter.Limit(perSecond), max(1, burst))}
 }
 
-// Creates lets creates pass: those of new leases at once, others in their turn.
-type Creates struct{ pace Pace }
+// Creates lets creates pass: those of new leases at once, others in their turn. Those of
+// leases may have been held up between the two, all by the same thing: they do not go
+// all at once then, but at the pace again.
+type Creates struct {
+	pace *Pace
+	own  *limiter.Limiter // of this process
+}
 
 // Wait returns when the create may go.
 func (c *Creates) Wait(ctx context.Context) error {
-	if c.pace.pool.paidTurn() {
-		return ctx.Err()
+	if !c.pace.pool.paidTurn() {
+		if err := c.pace.Wait(ctx); err != nil {
+			return err
+		}
 	}
-	return c.pace.Wait(ctx)
+	return c.own.Wait(ctx)
 }
 
 // paidFor is how long a turn that came with a lease is good: sandboxes are made at once,

@@ -13,7 +13,19 @@ func (p *Pool) dead(a *account) []string {
 			out = append(out, id)
 		}
 	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.crowd = 2 * (len(a.Owners) - len(out) + 1)
 	return out
+}
+
+// crowded reports whether it is time to look who is dead although nothing was refused:
+// at the first lease, and when there are twice as many owners as lived the last time.
+// Where nothing is limited nobody would look otherwise, and an account has its size.
+func (p *Pool) crowded(a *account) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(a.Owners) >= p.crowd
 }
 
 // bury takes back what dead processes had, after what they left is gone.

@@ -5,12 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 )
 
 // leaveDead has a process that no longer runs hold a lease.
 func leaveDead(t *testing.T, p *Pool) {
 	t.Helper()
-	dead := identity{pid: 1 << 22, start: "1", boot: boot()}
+	dead := identity{pid: 1 << 22, start: fmt.Sprint(time.Now().UnixNano()), boot: boot()}
 	err := p.change(func(a *account, now int64) bool {
 		return a.acquire(fmt.Sprintf("%d-%s-%s-00000000", dead.pid, dead.start, dead.boot), "", Need{Sandboxes: 1}, Need{}, now) == ""
 	})
@@ -89,5 +90,26 @@ func TestLeaseThatWasNotReleasedOutlivesItsProcess(t *testing.T) {
 	standing, err := register(t, state).Standings()
 	if err != nil || len(standing) != 1 || len(standing[0].Owners) != 1 || standing[0].Use != (Amount{Sandboxes: 1}) {
 		t.Errorf("%+v, %v", standing, err)
+	}
+}
+
+// Where nothing is limited nothing is refused, and yet the dead go: else the account is
+// full after some hundred kills, and every job ends.
+func TestDeadOwnersOfAnUnlimitedProviderAreForgotten(t *testing.T) {
+	t.Parallel()
+	p := open(t, register(t, t.TempDir()), Need{}, func(context.Context) error { return nil })
+	for range 3 {
+		for range 5 {
+			leaveDead(t, p)
+		}
+		await(t, "the dead owners' end", func() bool {
+			release, ok, err := p.Acquire(t.Context(), Need{})
+			if err != nil || !ok {
+				t.Fatalf("%v %v", ok, err)
+			}
+			release()
+			a, err := p.book.look()
+			return err == nil && len(a.Owners) == 0
+		})
 	}
 }

@@ -38,6 +38,7 @@ type Pool struct {
 	queued int                    // trials that wait, see Waiting
 	urgent map[chan struct{}]bool // of those who wait in Await
 	swept  map[string]bool        // dead processes that are, or were, swept after
+	crowd  int                    // of owners, which asks for a look who of them is dead
 	rate   rate                   // of creates
 	paid   []time.Time            // turns to create that came with leases and were not used
 	timer  *time.Timer            // tells when there is a turn; nil before the first
@@ -182,16 +183,17 @@ func (p *Pool) acquire(ctx context.Context, need Need, r rate) (release func(), 
 	var again time.Duration
 	var dead []string
 	err = p.change(func(a *account, now int64) bool {
-		if why, again = a.admit(p.o.ID, label, need, limits, r, now); why != "" {
+		why, again = a.admit(p.o.ID, label, need, limits, r, now)
+		if why != "" || p.crowded(a) {
 			dead = p.dead(a)
 		}
 		return true
 	})
+	p.bury(dead)
 	switch {
 	case err != nil:
 		return nil, false, err
 	case why != "":
-		p.bury(dead)
 		p.signal(p.nudge)
 		p.tellIn(again)
 		return nil, false, nil
@@ -256,39 +258,6 @@ func (c *Pause) Cool() (time.Duration, error) {
 		return false
 	})
 	return left, err
-}
-
-// Pace is the pace of a class of calls that all processes of the host share.
-func (p *Pool) Pace(class string, perSecond float64, burst int) *Pace {
-	return &Pace{p, class, perSecond, burst}
-}
-
-// Pace lets calls pass one at a time, as fast as it allows, over all processes.
-type Pace struct {
-	pool      *Pool
-	class     string
-	perSecond float64
-	burst     int
-}
-
-// Wait returns when the call may go. A turn that was taken is not given back.
-func (c *Pace) Wait(ctx context.Context) error {
-	var wait time.Duration
-	err := c.pool.change(func(a *account, now int64) bool {
-		wait = a.turn(c.class, c.perSecond, c.burst, now)
-		return true
-	})
-	if err != nil || wait == 0 {
-		return errors.Join(err, ctx.Err())
-	}
-	t := time.NewTimer(wait)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // ring tells all processes that something was freed.
