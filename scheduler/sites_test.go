@@ -112,6 +112,33 @@ func TestLargeTrialThatWaitedKeepsOneSite(t *testing.T) {
 	}
 }
 
+// Where an image is not built because the site before has it and is never full, a step
+// does not pass by all that ran already, and who tries again still waits for it there.
+func TestImageThatASpareSiteLacksCostsNothing(t *testing.T) {
+	t.Parallel()
+	const n = 1000
+	s := newState(Options{MaxTrials: 1, Sites: []Site{{}, {Rank: 1}}}, several(n, everywhere(2, Resources{}, "k")), start0)
+	s.buildStarted(0, "k")
+	s.buildEnded(0, "k", start0)
+	for i := range n {
+		s.wake(start0)
+		x := place(s, start0).starts[0]
+		if waits := len(s.sites[1].images["k"].blocked); waits != n-i || x.trial != i {
+			t.Fatalf("%d are looked at of %d that wait, and %d starts", waits, n-i, x.trial)
+		}
+		s.tryStarted(i, 0)
+		if i < n-1 {
+			s.tryEnded(i)
+		}
+	}
+	s.trySlept(n-1, start0)
+	s.wake(start0)
+	s.doubt(0, "")
+	if got := described(place(s, start0)); !slices.Equal(got, []string{"build k at 1"}) {
+		t.Errorf("%v", got)
+	}
+}
+
 // fleet are sites with a world for each, and what ran where.
 type fleet struct {
 	worlds []*world

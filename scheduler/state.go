@@ -193,7 +193,8 @@ func (t *entry) waitsFor(k int) bool { return t.status == waiting && t.barred[k]
 // awaited reports whether a build has not begun and a trial waits for it.
 func (s *state) awaited(k int, key string) bool {
 	img := s.sites[k].images[key]
-	return img.status == buildNeeded && len(s.pending(k, img.blocked)) > 0
+	img.blocked = s.pending(k, img.blocked) // who waits again is appended again
+	return img.status == buildNeeded && len(img.blocked) > 0
 }
 
 func (s *state) buildStarted(k int, key string) {
