@@ -28,20 +28,21 @@ func (n Need) minus(o Need) Need {
 	}
 }
 
-// lack names what n is too much of within limits, of which zero is none; "" when
-// there is room.
-func (n Need) lack(limits Need) string {
-	over := func(used, limit int64) bool { return limit > 0 && used > limit }
+// lack names of what there is too little for need beside what is used, within limits, of
+// which zero is none; "" when there is room. What need does not take is not lacking, and
+// what is larger than a limit has room where nothing of it is used.
+func (n Need) lack(need, limits Need) string {
+	over := func(used, need, limit int64) bool { return limit > 0 && need > 0 && used > 0 && used+need > limit }
 	switch {
-	case over(int64(n.Sandboxes), int64(limits.Sandboxes)):
+	case over(int64(n.Sandboxes), int64(need.Sandboxes), int64(limits.Sandboxes)):
 		return "sandboxes"
-	case over(n.MilliCPUs, limits.MilliCPUs):
+	case over(n.MilliCPUs, need.MilliCPUs, limits.MilliCPUs):
 		return "cpus"
-	case over(n.MemoryMiB, limits.MemoryMiB):
+	case over(n.MemoryMiB, need.MemoryMiB, limits.MemoryMiB):
 		return "memory_mb"
-	case over(n.DiskMiB, limits.DiskMiB):
+	case over(n.DiskMiB, need.DiskMiB, limits.DiskMiB):
 		return "disk_mb"
-	case over(int64(n.GPUs), int64(limits.GPUs)):
+	case over(int64(n.GPUs), int64(need.GPUs), int64(limits.GPUs)):
 		return "gpus"
 	}
 	return ""
@@ -68,7 +69,8 @@ type part struct {
 	Limits Need `json:"limits,omitzero"`
 	// Waiting are its trials that wait for more.
 	Waiting int `json:"waiting,omitempty"`
-	// Want is what it was refused at Asked, and asks for again while it waits.
+	// Want is what it was refused at Asked, and asks for again while it waits: the largest
+	// of what it asks for.
 	Want  Need  `json:"want"`
 	Asked int64 `json:"asked,omitempty"`
 }
@@ -143,7 +145,7 @@ func (a *account) used() Need {
 
 // acquire gives id a lease, or says why not: "" is given. A process that uses less
 // and waits comes first, with what it was refused. What is larger than a limit has
-// it when it is alone.
+// it when nobody else has any of that.
 func (a *account) acquire(id, label string, need, limits Need, now int64) (why string) {
 	why, _ = a.admit(id, label, need, limits, rate{}, now)
 	return why
@@ -160,16 +162,19 @@ func (a *account) admit(id, label string, need, limits Need, r rate, now int64) 
 	case turns == 0:
 		why, again = held, next
 	default:
-		if why = a.yields(id, used.plus(need), limits, turns, now); why != "" {
+		if why = a.yields(id, used, need, limits, turns, now); why != "" {
 			again = next
 		}
 	}
 	if why != "" {
-		mine.Want, mine.Asked = need, now
+		mine.wants(need, now)
 		a.Refused = &Refusal{At: now, Why: why}
 		return why, again
 	}
-	mine.Use, mine.Want, mine.Asked = mine.Use.plus(need), Need{}, 0
+	mine.Use = mine.Use.plus(need)
+	if mine.Want == need {
+		mine.Want, mine.Asked = Need{}, 0
+	}
 	if r.PerSecond > 0 {
 		a.turn(creates, r.PerSecond, r.Burst, now)
 	}
@@ -177,10 +182,7 @@ func (a *account) admit(id, label string, need, limits Need, r rate, now int64) 
 }
 
 func (a *account) full(used, need, limits Need, now int64) string {
-	if used.Sandboxes == 0 {
-		return ""
-	}
-	if lack := used.plus(need).lack(limits); lack != "" {
+	if lack := used.lack(need, limits); lack != "" {
 		return "the limit of " + lack + " is reached"
 	}
 	if l := a.Learned; l != nil && now < l.Until && used.Sandboxes >= l.Sandboxes {
@@ -189,18 +191,31 @@ func (a *account) full(used, need, limits Need, now int64) string {
 	return ""
 }
 
+// wants keeps what a process was refused. A smaller one beside it changes nothing as long
+// as the larger is asked for again.
+func (p *part) wants(need Need, now int64) {
+	if beside := need != p.Want && need.minus(p.Want) == (Need{}); beside && now-p.Asked < int64(patience) {
+		return
+	}
+	p.Want, p.Asked = need, now
+}
+
 // yields says for whom id waits although there is room: with what those were refused
-// who use less, there is none, or no turn is left to make a sandbox.
-func (a *account) yields(id string, after, limits Need, turns int, now int64) string {
+// who use less, there is none of what id takes, or those of them who could make a sandbox
+// now use up the turns for that.
+func (a *account) yields(id string, used, need, limits Need, turns int, now int64) string {
 	mine := a.Owners[id].Use.Sandboxes
-	hungry := 0
+	after, hungry := used, 0
 	for other, p := range a.Owners {
-		if other != id && p.Asked > 0 && now-p.Asked < int64(patience) && p.Use.Sandboxes < mine {
-			after = after.plus(p.Want)
+		if other == id || p.Asked == 0 || now-p.Asked >= int64(patience) || p.Use.Sandboxes >= mine {
+			continue
+		}
+		after = after.plus(p.Want)
+		if used.lack(p.Want, limits) == "" {
 			hungry++
 		}
 	}
-	if hungry > 0 && (hungry >= turns || after.lack(limits) != "") {
+	if hungry >= turns || after.lack(need, limits) != "" {
 		return "another job that has less waits"
 	}
 	return ""

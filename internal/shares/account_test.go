@@ -50,7 +50,7 @@ func history(t *testing.T, r *rand.Rand, limits Need, events int) {
 		default:
 			ask(a, p, r, limits, clock)
 		}
-		if used := a.used(); used.lack(limits) != "" && used.Sandboxes > 1 {
+		if used := a.used(); exceeds(used, limits) {
 			t.Fatalf("%+v is used of %+v", used, limits)
 		}
 	}
@@ -62,6 +62,13 @@ func history(t *testing.T, r *rand.Rand, limits Need, events int) {
 	if used := a.used(); used != (Need{}) {
 		t.Errorf("%+v is left", used)
 	}
+}
+
+// exceeds reports whether more is used than there is: no need is larger than a limit here.
+func exceeds(used, limits Need) bool {
+	over := used.minus(limits)
+	return over.Sandboxes > 0 || over.MilliCPUs > 0 && limits.MilliCPUs > 0 || over.MemoryMiB > 0 && limits.MemoryMiB > 0 ||
+		over.DiskMiB > 0 && limits.DiskMiB > 0 || over.GPUs > 0 && limits.GPUs > 0
 }
 
 func ask(a *account, p *player, r *rand.Rand, limits Need, clock int64) {
@@ -94,6 +101,81 @@ func TestGreedyProcessLeavesTheOthersTheirPart(t *testing.T) {
 		if n := a.Owners[id].Use.Sandboxes; n != 2 {
 			t.Errorf("%s has %d of 6", id, n)
 		}
+	}
+}
+
+// A process that waits for a GPU keeps from others what it needs, and nothing else: not
+// what it has no use for as long as there is no GPU.
+func TestProcessThatWaitsForAGPUHoldsUpOnlyWhoTakesOne(t *testing.T) {
+	t.Parallel()
+	gpu, cpu := Need{Sandboxes: 1, GPUs: 1}, Need{Sandboxes: 1, MilliCPUs: 1000}
+	a, limits, now := &account{}, Need{Sandboxes: 16, GPUs: 1}, int64(time.Hour)
+	if why := a.acquire("a", "", gpu, limits, now); why != "" {
+		t.Fatal(why)
+	}
+	if why := a.acquire("b", "", gpu, limits, now); why != "the limit of gpus is reached" {
+		t.Error(why)
+	}
+	if why := a.acquire("a", "", cpu, limits, now); why != "" {
+		t.Errorf("who has the GPU gets no CPU: %s", why)
+	}
+	if why, _ := a.admit("a", "", cpu, limits, rate{1, 1}, now); why != "" {
+		t.Errorf("nor with the only turn: %s", why)
+	}
+	a.release("a", gpu)
+	if why := a.acquire("a", "", gpu, limits, now); why != "another job that has less waits" {
+		t.Errorf("the GPU is taken again before the other had it: %q", why)
+	}
+	if why := a.acquire("b", "", gpu, limits, now); why != "" {
+		t.Error(why)
+	}
+}
+
+// Beside what it waits for a process may ask for less. That it got, or did not get, the
+// smaller does not give away the place of the larger, but for the time of its patience.
+func TestSmallerLeaseKeepsThePlaceOfTheLarger(t *testing.T) {
+	t.Parallel()
+	big, small := Need{Sandboxes: 1, MilliCPUs: 8000}, Need{Sandboxes: 1, MilliCPUs: 1000}
+	for _, free := range []bool{true, false} {
+		a, limits, now := &account{}, Need{MilliCPUs: 16_000}, int64(time.Hour)
+		for range 15 {
+			_ = a.acquire("many", "", small, limits, now)
+		}
+		if !free {
+			_ = a.acquire("many", "", small, limits, now)
+		}
+		_ = a.acquire("big", "", big, limits, now)
+		if why := a.acquire("big", "", small, limits, now); (why == "") != free {
+			t.Fatalf("the smaller one: %q", why)
+		}
+		for range 7 {
+			a.release("many", small)
+		}
+		if why := a.acquire("many", "", small, limits, now+int64(time.Second)); why != "another job that has less waits" {
+			t.Errorf("with room %v: %q", free, why)
+		}
+		if why := a.acquire("many", "", small, limits, now+int64(patience)); why != "" {
+			t.Errorf("long after: %s", why)
+		}
+	}
+}
+
+// Who declares nothing of it is not held up where there is too much, and what is larger
+// than the limit runs beside it.
+func TestWhatIsNotDeclaredIsNotRefused(t *testing.T) {
+	t.Parallel()
+	a, limits, none := &account{}, Need{MilliCPUs: 2000}, Need{Sandboxes: 1}
+	if why := a.acquire("a", "", none, limits, 1); why != "" {
+		t.Error(why)
+	}
+	if why := a.acquire("a", "", Need{Sandboxes: 1, MilliCPUs: 8000}, limits, 1); why != "" {
+		t.Error(why)
+	}
+	if why := a.acquire("b", "", none, limits, 1); why != "" {
+		t.Error(why)
+	}
+	if why := a.acquire("b", "", Need{Sandboxes: 1, MilliCPUs: 1}, limits, 1); why == "" {
+		t.Error("more than there is")
 	}
 }
 
