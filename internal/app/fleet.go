@@ -74,7 +74,7 @@ func (a *App) Open(c trials.EnvironmentConfig) (Fleet, error) {
 func (f Fleet) Check(ctx context.Context) ([]trials.Note, error) {
 	var wg sync.WaitGroup
 	for i := range f {
-		wg.Go(func() { f[i].Down = CheckProvider(ctx, f[i]) })
+		wg.Go(func() { f[i].Down = answers(ctx, f[i]) })
 	}
 	wg.Wait()
 	var notes []trials.Note

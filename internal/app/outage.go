@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/singleflight"
+
 	"harborgate/providers"
 	"harborgate/scheduler"
 	"harborgate/trials"
@@ -34,9 +36,10 @@ type outage struct {
 	stop     context.CancelCauseFunc // of the job
 	tell     func(code, message string)
 	// has is what the site has, asked when the provider works.
-	has   func(context.Context) (scheduler.Resources, error)
-	back  func(context.Context) // is told when all of that was seen; may be nil
-	alone bool                  // the job has no other site
+	has    func(context.Context) (scheduler.Resources, error)
+	back   func(context.Context) // is told when all of that was seen; may be nil
+	alone  bool                  // the job has no other site
+	asking singleflight.Group    // one probe is for all tries that fail together
 
 	mu     sync.Mutex // guards what follows
 	away   time.Time  // when the provider was last seen not to answer
@@ -122,7 +125,7 @@ func ofProvider(f *trials.Failure) bool {
 
 // wentAway reports whether the provider does not answer, or did not at some time since.
 func (o *outage) wentAway(ctx context.Context, since time.Time) bool {
-	err := o.probe(ctx)
+	_, err, _ := o.asking.Do("", func() (any, error) { return nil, o.probe(ctx) })
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if err != nil && ctx.Err() == nil {
@@ -240,7 +243,7 @@ func (j *Job) working(ctx context.Context, s *site) error {
 	if err := j.files.Present(); err != nil {
 		return err
 	}
-	err := CheckProvider(ctx, s.Provider)
+	err := answers(ctx, s.Provider)
 	if ctx.Err() == nil {
 		j.app.answered(s.name, err)
 	}

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -330,6 +331,55 @@ func TestOutageUnderABuildIsNoFailedBuild(t *testing.T) {
 		said, err := os.ReadFile(filepath.Join(j.Dir, results.EventsFile))
 		if !strings.Contains(string(said), `"again":true`) || err != nil {
 			t.Errorf("no event says that it is made again, %v", err)
+		}
+	})
+}
+
+// A provider that was called too often, and wants no calls for a while, is not away: not
+// for a job that runs, and not for one that begins.
+func TestPauseOnReadsIsNoOutage(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := fake.NewWorld()
+		w.Inject(
+			fake.Fault{Op: fake.OpExec, Match: "test.sh", Nth: 3, Effect: fake.Refuse, Kind: providers.KindUnavailable},
+			fake.Fault{Op: fake.OpCheck, Effect: fake.Refuse, Kind: providers.KindRateLimited, RetryAfter: time.Minute},
+		)
+		if notes, err := Alone(fake.New(fake.Options{World: w})).Check(t.Context()); err != nil || len(notes) > 0 {
+			t.Errorf("a job cannot begin: %v %v", notes, err)
+		}
+		sum, err := start(t, manyTrials(t), w).Run(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if x := sum.Result.Harborgate; x.Graded != 19 || strings.Contains(fmt.Sprint(x.Notes), "no trial starts") {
+			t.Errorf("%d graded, notes %v; want all but the one that failed, and no outage", x.Graded, x.Notes)
+		}
+	})
+}
+
+// However many tries fail together, the provider is asked once whether it is there.
+func TestOneProbeForAllThatFailTogether(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		probes := 0
+		o := &outage{probe: func(context.Context) error {
+			probes++
+			<-time.After(20 * time.Second)
+			return errors.New("away")
+		}}
+		lost := trials.NewFailure(trials.PhaseAgentExecution, trials.CauseSandboxLost, "", "gone")
+		var all sync.WaitGroup
+		for range 200 {
+			all.Go(func() {
+				if out := o.judge(t.Context(), scheduler.Assignment{}, time.Now(), lost); !out.Move {
+					t.Errorf("%+v", out)
+				}
+			})
+		}
+		all.Wait()
+		if probes != 1 {
+			t.Errorf("%d probes", probes)
 		}
 	})
 }

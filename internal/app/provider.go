@@ -109,6 +109,16 @@ func openDocker(a *App, name string, c configs.Provider) (providers.Provider, er
 // CheckProvider contacts a provider. Its error says what to do.
 func CheckProvider(ctx context.Context, p providers.Provider) error { return bounded(ctx, p.Check) }
 
+// answers contacts a provider, too. One that was called too often does answer, and so
+// does one in the pause that it asked for.
+func answers(ctx context.Context, p providers.Provider) error {
+	err := CheckProvider(ctx, p)
+	if providers.Is(err, providers.KindRateLimited) {
+		return nil
+	}
+	return err
+}
+
 func openFake(_ *App, name string, c configs.Provider) (providers.Provider, error) {
 	var o fakeOptions
 	if err := c.Options.Decode(&o); err != nil {

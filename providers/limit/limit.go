@@ -196,9 +196,7 @@ func impatient(ctx context.Context) bool {
 func (p *Provider) Create(ctx context.Context, spec providers.Spec) (providers.Sandbox, error) {
 	if impatient(ctx) {
 		if wait, err := p.pauses[Creates].Cool(); err != nil || wait > 0 {
-			return nil, errors.Join(err, &providers.Error{
-				Op: "create", Kind: providers.KindRateLimited, RetryAfter: wait, Err: fmt.Errorf("the provider asked for a pause that lasts %s more", wait.Round(time.Second)),
-			})
+			return nil, errors.Join(err, inPause("create", wait))
 		}
 	}
 	release, err := p.o.AtOnce.Acquire(ctx)
@@ -222,7 +220,7 @@ func (p *Provider) Create(ctx context.Context, spec providers.Spec) (providers.S
 
 // call waits for its turn, of its class and of all, and learns from the answer.
 func (p *Provider) call(ctx context.Context, op string, class Class, f func() error) error {
-	if err := p.turn(ctx, class); err != nil {
+	if err := p.turn(ctx, op, class); err != nil {
 		return waitError(ctx, op, err)
 	}
 	err := f()
@@ -233,8 +231,9 @@ func (p *Provider) call(ctx context.Context, op string, class Class, f func() er
 }
 
 // turn waits for a turn that falls into no pause. Who is held up by one takes another
-// turn after it: else all that waited would go at the moment it ends.
-func (p *Provider) turn(ctx context.Context, class Class) error {
+// turn after it: else all that waited would go at the moment it ends. A pause that ctx
+// does not outlive is not waited for.
+func (p *Provider) turn(ctx context.Context, op string, class Class) error {
 	paces := []Pace{p.o.Paces[class], p.o.Calls}
 	if class == Execs {
 		paces = paces[:1]
@@ -251,6 +250,9 @@ func (p *Provider) turn(ctx context.Context, class Class) error {
 		wait, err := p.pauses[class].Cool()
 		if err != nil || wait <= 0 {
 			return errors.Join(err, ctx.Err())
+		}
+		if end, ok := ctx.Deadline(); ok && time.Until(end) < wait {
+			return inPause(op, wait)
 		}
 		t := time.NewTimer(wait)
 		select {
@@ -271,10 +273,20 @@ func (p *Provider) coolDown(class Class, err error) error {
 	return p.pauses[class].CoolDown(wait, err.Error())
 }
 
-// waitError is ctx's error, or tells that the turn would come after its deadline.
+// inPause is the error of a call that is refused because of a pause.
+func inPause(op string, wait time.Duration) error {
+	return &providers.Error{
+		Op: op, Kind: providers.KindRateLimited, RetryAfter: wait, Err: fmt.Errorf("the provider asked for a pause that lasts %s more", wait.Round(time.Second)),
+	}
+}
+
+// waitError is ctx's error, or that of a pause, or tells that the turn would come after its deadline.
 func waitError(ctx context.Context, op string, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
+	}
+	if providers.Is(err, providers.KindRateLimited) {
+		return err
 	}
 	return providers.E(providers.KindTimeout, op, fmt.Errorf("the limit of calls leaves no turn in time: %w", err))
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -310,6 +311,29 @@ func TestFirstCreateOfImpatientWorkIsRefusedInAPause(t *testing.T) {
 		}
 		if _, err := p.Create(ctx, providers.Spec{}); err != nil || time.Since(begun) != time.Minute {
 			t.Errorf("%v after %s", err, time.Since(begun))
+		}
+	})
+}
+
+// Who cannot wait for the end of a pause is told of it at once, and not that time ran out.
+func TestPausePastTheDeadlineIsSaidAtOnce(t *testing.T) {
+	t.Parallel()
+	d := &driver{errs: []error{&providers.Error{Kind: providers.KindRateLimited, RetryAfter: time.Minute, Err: errors.New("slow down")}}}
+	in(t, d, func() limit.Options { return limit.Options{} }, func(t *testing.T, p *limit.Provider) {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		if err := p.Check(ctx); !providers.Is(err, providers.KindRateLimited) {
+			t.Errorf("error %v, want the provider's", err)
+		}
+		err := p.Check(ctx)
+		if !providers.Is(err, providers.KindRateLimited) || !strings.Contains(err.Error(), "check: the provider asked for a pause that lasts 1m0s more") {
+			t.Errorf("error %v of kind %v, want the pause", err, providers.KindOf(err))
+		}
+		if len(d.calls) != 1 || ctx.Err() != nil {
+			t.Errorf("%d calls, %v", len(d.calls), ctx.Err())
+		}
+		if err := p.Check(t.Context()); err != nil || d.calls[1] != time.Minute {
+			t.Errorf("%v, calls at %v: who can wait has not", err, d.calls)
 		}
 	})
 }

@@ -19,8 +19,8 @@ type Options struct {
 	Attempts int           // in all; 4
 	First    time.Duration // longest pause after the first failure; 250 ms
 	Longest  time.Duration // longest pause of all; 10 s
-	// Patience is the longest RetryAfter that is waited for; with a longer one
-	// the error is returned at once. 1 minute.
+	// Patience is the longest RetryAfter that is waited for; with a longer one, or
+	// one that the context does not outlive, the error is returned at once. 1 minute.
 	Patience time.Duration
 
 	// Jitter returns a number from 0 up to 1. Nil is random.
@@ -99,7 +99,8 @@ func (p *Provider) repeat(ctx context.Context, f func() error) error {
 	for attempt := 1; ; attempt++ {
 		err := f()
 		pause, again := p.pause(err, attempt)
-		if !again || ctx.Err() != nil {
+		end, bounded := ctx.Deadline()
+		if !again || ctx.Err() != nil || bounded && time.Until(end) < pause {
 			return err
 		}
 		t := time.NewTimer(pause)

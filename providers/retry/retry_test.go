@@ -170,14 +170,26 @@ func TestCreateAndExecAreNeverRepeated(t *testing.T) {
 func TestWaitEndsWithTheContext(t *testing.T) {
 	t.Parallel()
 	in(t, many(after(30*time.Second), 5), func(t *testing.T, p *retry.Provider, d *driver) {
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-		defer cancel()
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(5*time.Second, cancel)
 		err := p.Check(ctx)
-		if !errors.Is(err, context.DeadlineExceeded) || !providers.Is(err, providers.KindRateLimited) {
+		if !errors.Is(err, context.Canceled) || !providers.Is(err, providers.KindRateLimited) {
 			t.Errorf("error %v, want both the reason and the context's", err)
 		}
 		if took := time.Since(d.start); took != 5*time.Second || len(d.calls) != 1 {
 			t.Errorf("%d calls in %s", len(d.calls), took)
+		}
+	})
+}
+
+// What comes after the deadline is not waited for.
+func TestPausePastTheDeadlineIsNotWaitedFor(t *testing.T) {
+	t.Parallel()
+	in(t, many(after(30*time.Second), 5), func(t *testing.T, p *retry.Provider, d *driver) {
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		if err := p.Check(ctx); !providers.Is(err, providers.KindRateLimited) || time.Since(d.start) != 0 || len(d.calls) != 1 {
+			t.Errorf("error %v after %s and %d calls, want the provider's at once", err, time.Since(d.start), len(d.calls))
 		}
 	})
 }

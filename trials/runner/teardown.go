@@ -117,7 +117,7 @@ func (r *Runner) answers(ctx context.Context) bool {
 		err := r.opt.Provider.Check(ctx)
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		if m.deaf = err != nil; m.deaf {
+		if m.deaf = err != nil && !providers.Is(err, providers.KindRateLimited); m.deaf {
 			r.opt.Logger.Error("the provider does not answer, what it runs is left: the next start or `harbor cleanup` removes it", "error", err)
 		}
 	})

@@ -169,3 +169,21 @@ func TestPlaceIsFreeWhenTheSandboxIsGone(t *testing.T) {
 		r.runner.Wait()
 	})
 }
+
+// A provider that was called too often is not deaf: a cancelled try puts its things in
+// order first.
+func TestPauseDoesNotCutACancelledTry(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		r := newRig(t, nil).command("sleep 30")
+		r.world.Inject(fake.Fault{Op: fake.OpExec, Match: "sleep 30", Hang: true},
+			fake.Fault{Op: fake.OpDownload, Delay: 5 * time.Second},
+			fake.Fault{Op: fake.OpCheck, Effect: fake.Refuse, Kind: providers.KindRateLimited, RetryAfter: time.Minute})
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(10*time.Second, cancel)
+		begun := time.Now()
+		want(t, r.run(ctx), "null", trials.ExcCancelled)
+		if took := time.Since(begun); took < 15*time.Second {
+			t.Errorf("it took %s: nothing was collected", took-10*time.Second)
+		}
+	})
+}
