@@ -202,6 +202,8 @@ type Image struct {
 	User   string
 	Labels map[string]string
 	Bytes  int64
+	Tags   []string // names that lead to it, where the provider knows them
+	Parent string   // id of the image whose sandbox it was committed of; of ListImages, where known
 }
 
 // Attacher opens an interactive shell.

@@ -158,7 +158,7 @@ func (a *App) RemoveSnapshots(ctx context.Context, p providers.Provider, all []s
 		}
 		img, err := has.inspect(ctx, rec.ID)
 		if err == nil && !runner.BuiltHere(img, rec.Key) {
-			continue // only pulled: it is the user's
+			continue // only pulled, or named by somebody: it is the user's
 		}
 		if err != nil && !providers.Is(err, providers.KindNotFound) {
 			errs = append(errs, err)
@@ -212,7 +212,7 @@ func (a *App) removeUnknown(ctx context.Context, p providers.Provider, store *sn
 	var gone []snapshots.Record
 	var errs []error
 	for _, img := range found {
-		rec := snapshots.Record{Key: runner.BuiltKey(img), ID: img.ID, Title: "image without a record", Bytes: img.Bytes}
+		rec := snapshots.Record{Key: runner.Unrecorded(img), ID: img.ID, Title: "image without a record", Bytes: img.Bytes}
 		is := func(k snapshots.Record) bool { return k.ID == rec.ID }
 		if rec.Key == "" || slices.ContainsFunc(known, is) {
 			continue

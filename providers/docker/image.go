@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/docker/docker/api/types/image"
@@ -55,7 +56,7 @@ func (p *Provider) inspect(ctx context.Context, ref string) (imageConfig, error)
 		return imageConfig{}, p.fail("inspect image", ref, err)
 	}
 	c := imageConfig{
-		Image: providers.Image{ID: got.ID, OS: got.Os, Arch: got.Architecture, Bytes: got.Size},
+		Image: providers.Image{ID: got.ID, OS: got.Os, Arch: got.Architecture, Bytes: got.Size, Tags: named(got.RepoTags)},
 		ref:   got.ID,
 	}
 	if got.Config != nil {
@@ -132,9 +133,14 @@ func (p *Provider) ListImages(ctx context.Context, labels map[string]string) ([]
 	}
 	out := make([]providers.Image, len(all))
 	for i, img := range all {
-		out[i] = providers.Image{ID: img.ID, OS: "linux", Labels: img.Labels, Bytes: img.Size}
+		out[i] = providers.Image{ID: img.ID, OS: "linux", Labels: img.Labels, Bytes: img.Size, Tags: named(img.RepoTags), Parent: img.ParentID}
 	}
 	return out, nil
+}
+
+// named leaves out what older engines list for an image without a tag.
+func named(tags []string) []string {
+	return slices.DeleteFunc(slices.Clone(tags), func(t string) bool { return t == "<none>:<none>" })
 }
 
 // RemoveImage removes an image by id, tags included.

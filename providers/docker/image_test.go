@@ -34,6 +34,11 @@ type stub struct {
 	context  []byte
 	removed  error
 	inspects int
+	listed   []image.Summary
+}
+
+func (s *stub) ImageList(context.Context, image.ListOptions) ([]image.Summary, error) {
+	return s.listed, nil
 }
 
 func (s *stub) ImageInspect(_ context.Context, ref string, _ ...client.ImageInspectOption) (image.InspectResponse, error) {
@@ -291,5 +296,17 @@ func TestLineWriter(t *testing.T) {
 	}
 	if lineWriter(nil) != nil {
 		t.Error("no reader needs no writer")
+	}
+}
+
+// An image's names and what it was committed of tell ours from what a user made of it.
+func TestListedImagesHaveTheirNames(t *testing.T) {
+	t.Parallel()
+	s := &stub{listed: []image.Summary{
+		{ID: "1", RepoTags: []string{"a:1", "b:2"}}, {ID: "2", RepoTags: []string{"<none>:<none>"}, ParentID: "1"}, {ID: "3"},
+	}}
+	got, err := stubbed(t, s).ListImages(t.Context(), nil)
+	if err != nil || len(got) != 3 || !slices.Equal(got[0].Tags, []string{"a:1", "b:2"}) || len(got[1].Tags)+len(got[2].Tags) > 0 || got[1].Parent != "1" {
+		t.Errorf("%+v %v", got, err)
 	}
 }

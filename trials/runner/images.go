@@ -10,8 +10,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
-	"strings"
 	"sync"
 	"time"
 
@@ -59,16 +57,6 @@ func NewImages(o ImagesOptions) *Images {
 	k, _ := providers.As[providers.Snapshotter](o.Provider)
 	return &Images{ImagesOptions: o, builder: b, keeper: k, kind: o.Provider.Info().Type}
 }
-
-// imageLabel is on images that we build. Containers carry other keys, so that a
-// sweep for the one never finds the other.
-const imageLabel = "harborgate.image.key"
-
-// ImageHostLabel names the host whose store has the image, or had it.
-const ImageHostLabel = "harborgate.image.host"
-
-// BuiltKey is the key under which an image was built here, "" when it was not.
-func BuiltKey(img providers.Image) snapshots.Key { return snapshots.Key(img.Labels[imageLabel]) }
 
 // Needed lists the images of a trial: what the agent's sandbox starts from and, when
 // verification is separate, what the verifier's does. try sets failed builds apart.
@@ -158,8 +146,10 @@ func (im *Images) build(task *tasks.Task, title, dir string, c trials.TrialConfi
 			if err := im.warnOf(ctx, "task "+title, dir, log); err != nil {
 				return providers.Image{}, err
 			}
+			name := tag(title, key)
 			img, err := im.builder.BuildImage(ctx, providers.Build{
-				ContextDir: dir, Tag: tag(title, key), Labels: map[string]string{imageLabel: string(key), ImageHostLabel: im.Host, basesLabel: im.bases(ctx, dir)},
+				ContextDir: dir, Tag: name,
+				Labels:  map[string]string{imageLabel: string(key), ImageHostLabel: im.Host, nameLabel: name, basesLabel: im.bases(ctx, dir)},
 				NoCache: c.Environment.ForceBuild, Progress: im.steps(key, log),
 			})
 			if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
@@ -205,17 +195,6 @@ func (im *Images) able() error {
 		return providers.Errorf(providers.KindUnsupported, "build", "provider %s builds no images", im.kind)
 	}
 	return nil
-}
-
-var notInTag = regexp.MustCompile(`[^a-z0-9]+`)
-
-// tag is a name for humans. The key makes it unique.
-func tag(title string, key snapshots.Key) string {
-	s := strings.Trim(notInTag.ReplaceAllString(strings.ToLower(title), "-"), "-")
-	if s == "" {
-		s = "task"
-	}
-	return "harborgate/" + strings.TrimRight(s[:min(len(s), 60)], "-") + ":" + string(key[:12])
 }
 
 // digest names everything in a build context that a build can see.
@@ -271,9 +250,4 @@ func copyFile(w io.Writer, path string) error {
 	defer f.Close()
 	_, err = io.Copy(w, f)
 	return err
-}
-
-// BuiltHere reports whether an image carries the label of a build of ours.
-func BuiltHere(img providers.Image, key snapshots.Key) bool {
-	return img.Labels[imageLabel] == string(key)
 }

@@ -132,7 +132,8 @@ func (b *layerBuild) build(ctx context.Context) (img providers.Image, _ error) {
 // own, and no secret, no settings and no grant. It is gone when keep returns: there is
 // room for another, then.
 func (b *layerBuild) keep(ctx context.Context) (string, error) {
-	if _, err := b.im.keeper.InspectSnapshot(ctx, tag(b.wanted.title, b.key)); providers.Is(err, providers.KindUnsupported) {
+	name := tag(b.wanted.title, b.key)
+	if _, err := b.im.keeper.InspectSnapshot(ctx, name); providers.Is(err, providers.KindUnsupported) {
 		return "", err // before a minute is spent on it
 	}
 	s, err := b.im.sandbox(ctx, providers.Source{Image: b.env.ID}, providers.NetworkPublic, string(b.key), strconv.Itoa(b.try))
@@ -151,7 +152,7 @@ func (b *layerBuild) keep(ctx context.Context) (string, error) {
 	if err := before.check(ctx, b.im.detector(ctx), b.log); err != nil {
 		return "", err
 	}
-	return b.im.keeper.Snapshot(ctx, s.ID(), tag(b.wanted.title, b.key), map[string]string{
-		imageLabel: string(b.key), ImageHostLabel: b.im.Host, baseLabel: b.env.ID, basesLabel: b.env.Labels[basesLabel],
+	return b.im.keeper.Snapshot(ctx, s.ID(), name, map[string]string{
+		imageLabel: string(b.key), ImageHostLabel: b.im.Host, nameLabel: name, baseLabel: b.env.ID, basesLabel: b.env.Labels[basesLabel],
 	})
 }
