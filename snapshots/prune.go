@@ -15,7 +15,7 @@ type Kept struct {
 	InUse bool      `json:"in_use"`
 }
 
-// Survey returns what the store keeps, what was used last first.
+// Survey returns what was made for the store, what was used last first.
 func (s *Store) Survey() ([]Kept, error) {
 	all, err := s.List()
 	if err != nil {
@@ -23,6 +23,9 @@ func (s *Store) Survey() ([]Kept, error) {
 	}
 	out := make([]Kept, 0, len(all))
 	for _, rec := range all {
+		if rec.Pulled {
+			continue
+		}
 		k := Kept{Record: rec, Used: rec.Made}
 		if fi, err := os.Stat(s.path(rec.Key, ".use")); err == nil && fi.ModTime().After(k.Used) {
 			k.Used = fi.ModTime().UTC()

@@ -58,3 +58,25 @@ func TestSurveyKnowsUse(t *testing.T) {
 		t.Errorf("%+v %v", all, err)
 	}
 }
+
+// What was only pulled is the user's: it takes nothing of what images may have together.
+func TestPulledImagesAreNotSurveyed(t *testing.T) {
+	t.Parallel()
+	s, r := store(t, t.TempDir()), &registry{}
+	pulled := r.request("pulled", 1)
+	pulled.Pulled = true
+	ensure(t, s, pulled).Release()
+	ensure(t, s, r.request("built", 1)).Release()
+	if all, err := s.Survey(); err != nil || len(all) != 1 || all[0].Key != "built" {
+		t.Errorf("%+v %v", all, err)
+	}
+}
+
+// Who wants a layer wants its environment, too.
+func TestRequestNeedsWhatItIsMadeFrom(t *testing.T) {
+	t.Parallel()
+	layer := &Request{Key: "layer", From: &Request{Key: "environment"}}
+	if !layer.Needs("layer") || !layer.Needs("environment") || layer.Needs("other") {
+		t.Error("layer and environment are needed, and nothing else")
+	}
+}

@@ -16,11 +16,9 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -72,6 +70,8 @@ type Request struct {
 	Slot func(ctx context.Context) (release func(), err error)
 	// Snapshot says that the id is a provider's snapshot and not an image.
 	Snapshot bool
+	// Pulled says that Build makes nothing of the store's own: it stays with its owner.
+	Pulled bool
 	// Check reports the image of an id when it is still present.
 	Check func(ctx context.Context, id string) (providers.Image, error)
 	// Build makes the image; log gets its progress.
@@ -82,6 +82,9 @@ type Request struct {
 	// Title is for humans, in the record and in the log ("task hello").
 	Title string
 }
+
+// Needs reports whether a request is for a key, or for something that is made from it.
+func (r *Request) Needs(key Key) bool { return r != nil && (r.Key == key || r.From.Needs(key)) }
 
 // Hold is a right to use an image. Release it when the sandbox is gone.
 type Hold struct {
@@ -297,52 +300,6 @@ func (s *Store) build(ctx context.Context, r Request) (providers.Image, error) {
 	}
 	s.log.Info("build ended", "key", r.Key, "title", r.Title, "dur_ms", time.Since(start).Milliseconds(), "ok", err == nil, "log", f.Name())
 	return img, err
-}
-
-// Record is what the store knows of one image.
-type Record struct {
-	Key   Key       `json:"key"`
-	ID    string    `json:"image"`
-	Title string    `json:"title"`
-	Made  time.Time `json:"made"`
-	Bytes int64     `json:"bytes"`
-	// Snapshot says that ID is a provider's snapshot and not an image.
-	Snapshot bool `json:"snapshot,omitempty"`
-}
-
-// Has reports whether the image is there. It builds nothing.
-func (s *Store) Has(ctx context.Context, r Request) bool {
-	_, ok := s.known(ctx, r)
-	return ok
-}
-
-func (s *Store) known(ctx context.Context, r Request) (providers.Image, bool) {
-	rec, err := s.read(r.Key)
-	if err != nil {
-		return providers.Image{}, false
-	}
-	img, err := r.Check(ctx, rec.ID)
-	return img, err == nil
-}
-
-func (s *Store) read(key Key) (Record, error) {
-	b, err := os.ReadFile(s.path(key, ".json"))
-	if err != nil {
-		return Record{}, err
-	}
-	var rec Record
-	return rec, json.Unmarshal(b, &rec)
-}
-
-func (s *Store) remember(r Request, img providers.Image) error {
-	b, err := json.Marshal(Record{Key: r.Key, ID: img.ID, Title: r.Title, Made: time.Now().UTC(), Bytes: img.Bytes, Snapshot: r.Snapshot})
-	if err != nil {
-		return err
-	}
-	if err := os.Remove(s.path(r.Key, ".failed")); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		s.log.Warn("an earlier failure of a build stays remembered", "title", r.Title, "error", err)
-	}
-	return atomicfile.Write(s.path(r.Key, ".json"), b, 0o600)
 }
 
 // hold marks a key as in use, for every process of this host. It waits while

@@ -52,6 +52,10 @@ func (j *Job) tellFailed(ctx context.Context, err error) {
 	if _, told := j.told.LoadOrStore(failed.Key, true); told {
 		return
 	}
+	if providers.Is(err, providers.KindUnsupported) {
+		j.note("not_kept", fmt.Sprintf("%s is not kept, each trial does without: %v", failed.Title, failed.Err))
+		return
+	}
 	when := "failed"
 	if !failed.Past.IsZero() {
 		when = "failed at " + failed.Past.Local().Format(time.TimeOnly) + " and was not tried again"
@@ -70,7 +74,7 @@ func (a *App) prune(ctx context.Context, p providers.Provider, wanted []snapshot
 	}
 	kept, err := a.Snapshots(p)
 	for i := range kept {
-		kept[i].InUse = kept[i].InUse || slices.ContainsFunc(wanted, func(r snapshots.Request) bool { return r.Key == kept[i].Key })
+		kept[i].InUse = kept[i].InUse || slices.ContainsFunc(wanted, func(r snapshots.Request) bool { return r.Needs(kept[i].Key) })
 	}
 	var surplus []snapshots.Record
 	for _, k := range policy.Surplus(kept, time.Now()) {

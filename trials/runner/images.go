@@ -113,7 +113,7 @@ func (im *Images) pull(ref string, try int) (snapshots.Request, error) {
 		return snapshots.Request{}, err
 	}
 	return snapshots.Request{
-		Key: snapshots.KeyOf(im.kind, "pull", ref), Try: try, Title: "image " + ref, Limit: longestBuild,
+		Key: snapshots.KeyOf(im.kind, "pull", ref), Try: try, Title: "image " + ref, Limit: longestBuild, Pulled: true,
 		// A tag may move: what counts is what the provider has under it now.
 		Check: func(ctx context.Context, _ string) (providers.Image, error) { return im.builder.InspectImage(ctx, ref) },
 		Build: func(ctx context.Context, log io.Writer) (providers.Image, error) {
@@ -134,8 +134,12 @@ func (im *Images) build(task *tasks.Task, title, dir string, c trials.TrialConfi
 		return snapshots.Request{}, err
 	}
 	parts := []string{im.kind, "build", digest}
-	if c.Environment.ForceBuild && c.JobID != nil {
-		parts = append(parts, "forced by job", *c.JobID)
+	if c.Environment.ForceBuild {
+		by := im.Owner // of a trial without a job
+		if c.JobID != nil {
+			by = *c.JobID
+		}
+		parts = append(parts, "forced by", by)
 	}
 	key := snapshots.KeyOf(parts...)
 	limit := trials.EffectiveTimeouts(task.Config, nil, c).EnvironmentStart

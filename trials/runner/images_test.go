@@ -10,6 +10,7 @@ import (
 
 	"harborgate/providers"
 	"harborgate/providers/fake"
+	"harborgate/snapshots"
 	"harborgate/trials"
 )
 
@@ -91,4 +92,25 @@ func TestB056ImageIsPulledOnce(t *testing.T) {
 			}
 		})
 	})
+}
+
+// A trial without a job that is to be built is built, each time.
+func TestForcedTrialWithoutAJobIsBuilt(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	task, c := writeTask(t, nil), trials.NewTrialConfig(trials.TaskConfig{})
+	c.Environment.ForceBuild = true
+	var keys []snapshots.Key
+	for _, process := range []string{"one", "one", "two"} {
+		im := b.images()
+		im.Owner = process
+		r, err := im.Environment(task, c, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys = append(keys, r.Key)
+	}
+	if keys[0] != keys[1] || keys[1] == keys[2] {
+		t.Errorf("%q", keys)
+	}
 }

@@ -26,7 +26,8 @@ const canary = "canary-5b1de3a2c9407f68"
 // shell cannot.
 type looked struct {
 	providers.Provider
-	has string // content of the only new file
+	has   string // content of the only new file
+	blind bool   // there is no find
 }
 
 func (l *looked) Unwrap() providers.Provider { return l.Provider }
@@ -36,12 +37,13 @@ func (l *looked) Create(ctx context.Context, s providers.Spec) (providers.Sandbo
 		return nil, providers.Errorf(providers.KindInternal, "create", "a build's sandbox is not bare: %+v", s)
 	}
 	sb, err := l.Provider.Create(ctx, s)
-	return &lookedSandbox{sb, l.has}, err
+	return &lookedSandbox{sb, l.has, l.blind}, err
 }
 
 type lookedSandbox struct {
 	providers.Sandbox
-	has string
+	has   string
+	blind bool
 }
 
 func (s *lookedSandbox) Exec(ctx context.Context, c providers.Command) (providers.ExitStatus, error) {
@@ -50,6 +52,9 @@ func (s *lookedSandbox) Exec(ctx context.Context, c providers.Command) (provider
 		return providers.ExitStatus{}, errors.New("the secret went into the sandbox")
 	}
 	switch {
+	case s.blind && strings.Contains(script, "find "):
+		_, _ = io.WriteString(c.Stderr, "find: not found")
+		return providers.ExitStatus{Code: 127}, nil
 	case strings.Contains(script, named):
 		fmt.Fprintf(c.Stdout, "/opt/a\n0\n/opt/b\n%d\n%s", len(s.has), s.has)
 	case strings.Contains(script, contents):
@@ -251,6 +256,19 @@ func TestAgentLayerFailures(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestAgentIsNotInstalledWhereNothingCanLook: an image that cannot be searched for
+// secrets is known before an installation is spent on it.
+func TestAgentIsNotInstalledWhereNothingCanLook(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		b := newBench(t)
+		b.p.blind = true
+		_, _, err := b.get(nil, 1)
+		if !providers.Is(err, providers.KindUnsupported) || !strings.Contains(err.Error(), "find: not found") || b.put.times.Load() != 0 {
+			t.Errorf("%d installations, %v", b.put.times.Load(), err)
+		}
+	})
 }
 
 // TestProofWithoutRoom: that others have all of a provider is not the build's failure.

@@ -20,10 +20,11 @@ type scan struct {
 	mark    string
 }
 
-// newScan remembers the moment, in the sandbox's own time.
+// newScan remembers the moment, in the sandbox's own time. An image that has nothing to
+// look with is told from before anything is installed in it.
 func newScan(ctx context.Context, s providers.Sandbox) (*scan, error) {
 	sc := &scan{sandbox: s, mark: "/.harborgate-mark"}
-	return sc, sc.run(ctx, io.Discard, `: >"$1"`)
+	return sc, sc.run(ctx, io.Discard, `find / -maxdepth 0 >/dev/null && : >"$1"`)
 }
 
 // Changed files are those whose status changed later: packages set modification times
