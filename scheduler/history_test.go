@@ -232,7 +232,7 @@ func (h *history) move(i int) {
 	if h.r.IntN(4) == 0 && h.s.others(i, h.s.trials[i].site) > 0 {
 		bar = "another platform"
 	}
-	h.s.tryMoved(i, bar, h.now)
+	h.s.tryMoved(i, Outcome{Bar: bar}, h.now)
 }
 
 func (h *history) atSite(k int) {

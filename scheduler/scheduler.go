@@ -62,14 +62,15 @@ type Trial struct {
 
 // Assignment is one try to run.
 type Assignment struct {
-	Trial  int           // index in the job
-	Site   int           // index in the options
-	Try    int           // from 1
-	Moves  int           // how many of the earlier tries counted for nothing
-	Waited time.Duration // for a slot
-	Images time.Duration // that it had to wait for its images before that
-	Passed []Passed      // sites that are preferred and did not take it
-	Others int           // other sites that could run it, now or later
+	Trial    int           // index in the job
+	Site     int           // index in the options
+	Try      int           // from 1
+	Moves    int           // how many of the earlier tries counted for nothing
+	Refusals int           // how many of them ended with a Cool
+	Waited   time.Duration // for a slot
+	Images   time.Duration // that it had to wait for its images before that
+	Passed   []Passed      // sites that are preferred and did not take it
+	Others   int           // other sites that could run it, now or later
 }
 
 // Passed is why a site did not take a trial.
@@ -304,7 +305,8 @@ func (l *loop) startTry(ctx context.Context, s start) bool {
 		return false
 	}
 	l.state.tryStarted(s.trial, s.site)
-	a := Assignment{Trial: s.trial, Site: s.site, Try: t.tries, Moves: t.moves, Waited: time.Since(t.queued), Images: t.images, Passed: s.passed, Others: l.state.others(s.trial, s.site)}
+	a := Assignment{Trial: s.trial, Site: s.site, Try: t.tries, Moves: t.moves, Refusals: t.refusals,
+		Waited: time.Since(t.queued), Images: t.images, Passed: s.passed, Others: l.state.others(s.trial, s.site)}
 	l.active++
 	go func() {
 		outcome := l.opt.Runner.Run(ctx, a)
@@ -326,7 +328,7 @@ func (l *loop) settle(ctx context.Context, c completion) {
 	case l.state.stopped:
 		l.state.tryEnded(c.trial)
 	case c.outcome.Move:
-		l.state.tryMoved(c.trial, c.outcome.Bar, now)
+		l.state.tryMoved(c.trial, c.outcome, now)
 	case c.outcome.Retry:
 		l.state.trySlept(c.trial, now.Add(c.outcome.Pause))
 	default:

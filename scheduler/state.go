@@ -24,6 +24,7 @@ type entry struct {
 	site      int            // where it runs
 	tries     int            // started so far
 	moves     int            // of them, those that counted for nothing
+	refusals  int            // of those, the ones that found no room
 	best      int            // rank of the sites that it has as its first choice
 	barred    map[int]string // sites that turned out to be unable to run it, and why
 	notBefore time.Time      // of the next try, after a back-off
@@ -254,17 +255,20 @@ func (s *state) trySlept(i int, until time.Time) {
 	s.asleep = slices.Insert(s.asleep, at, i)
 }
 
-// tryMoved is the end of a try that counted for nothing. A bar keeps the trial from
+// tryMoved is the end of a try that counted for nothing. A Bar keeps the trial from
 // its site for good.
-func (s *state) tryMoved(i int, bar string, now time.Time) {
+func (s *state) tryMoved(i int, out Outcome, now time.Time) {
 	t := &s.trials[i]
 	s.count(t, -1)
 	t.moves++
-	if bar != "" {
+	if out.Cool > 0 {
+		t.refusals++
+	}
+	if out.Bar != "" {
 		if t.barred == nil {
 			t.barred = map[int]string{}
 		}
-		t.barred[t.site] = bar
+		t.barred[t.site] = out.Bar
 		t.best = s.best(t)
 	}
 	t.status, t.able, t.queued, t.images = waiting, false, now, 0

@@ -96,9 +96,9 @@ func (o *outage) judge(ctx context.Context, a scheduler.Assignment, begun time.T
 	case f.Cause == trials.CausePlatform && a.Others > 0:
 		out.Move, out.Bar = true, f.Message
 	case never && first > 0:
-		out.Move, out.Cool = a.Moves < mostRefusals, o.refused(first)
+		out.Move, out.Cool = a.Refusals < mostRefusals, o.refused(first)
 	case ofProvider(f) && o.wentAway(ctx, begun), never && f.Blame == trials.BlameInfrastructure && a.Others > 0:
-		out.Doubt, out.Move = true, a.Moves < mostMoves
+		out.Doubt, out.Move = true, a.Moves-a.Refusals < mostMoves
 	case f.Blame == trials.BlameInfrastructure || f.Blame == trials.BlameHarness:
 		out.Doubt = true
 	}
