@@ -132,10 +132,10 @@ func (h *history) step() error {
 func (h *history) start(x start) error {
 	site, t := &h.s.sites[x.site], &h.s.trials[x.trial]
 	switch {
-	case site.refused: // since the one before
+	case site.refuses(t.Needs): // since the one before
 		return nil
 	case h.r.IntN(10) == 0:
-		site.refused = true
+		site.refuse(t.Needs)
 		return nil
 	case t.status != waiting || h.now.Before(t.notBefore):
 		return fmt.Errorf("trial %d started while %v", x.trial, t.status)
@@ -189,19 +189,18 @@ func (h *history) bounds() error {
 // exceeds reports whether more than the budget is declared, but for one that is larger
 // than the budget beside others that declare nothing of it.
 func (h *history) exceeds(k int, l load) bool {
-	declaring := func(of func(Resources) bool) (n int) {
+	for kind, limit := range h.s.sites[k].Budget.amounts() {
+		declaring := 0
 		for i := range h.s.trials {
-			if t := &h.s.trials[i]; t.status == running && t.site == k && of(t.Needs) {
-				n++
+			if t := &h.s.trials[i]; t.status == running && t.site == k && t.Needs.amounts()[kind] > 0 {
+				declaring++
 			}
 		}
-		return n
+		if limit > 0 && l.used[kind] > limit && declaring > 1 {
+			return true
+		}
 	}
-	b := h.s.sites[k].Budget
-	return b.CPUs > 0 && l.milliCPUs > milli(b.CPUs) && declaring(func(r Resources) bool { return r.CPUs > 0 }) > 1 ||
-		b.MemoryMiB > 0 && l.memoryMiB > b.MemoryMiB && declaring(func(r Resources) bool { return r.MemoryMiB > 0 }) > 1 ||
-		b.DiskMiB > 0 && l.diskMiB > b.DiskMiB && declaring(func(r Resources) bool { return r.DiskMiB > 0 }) > 1 ||
-		b.GPUs > 0 && l.gpus > int64(b.GPUs) && declaring(func(r Resources) bool { return r.GPUs > 0 }) > 1
+	return false
 }
 
 // happen lets builds and tries end, and sites fail and recover.
@@ -243,8 +242,8 @@ func (h *history) atSite(k int) {
 			h.events++
 		}
 	}
-	if site.refused && h.r.IntN(3) == 0 {
-		site.refused = false
+	if len(site.refused) > 0 && h.r.IntN(3) == 0 {
+		site.refused = nil
 		h.events++
 	}
 	switch n := h.r.IntN(200); {

@@ -21,7 +21,7 @@ type start struct {
 	passed      []Passed
 }
 
-// patience is how long a trial that does not fit lets smaller ones pass.
+// patience is how long a trial that does not fit lets others have what it needs.
 const patience = time.Minute
 
 // place decides what starts now. It is a pure function: trials go in the order of
@@ -53,6 +53,7 @@ type placing struct {
 	now   time.Time
 	use   total
 	loads []load
+	kept  []kinds // of what sites lack for trials that wait for it, and are passed by nobody
 	begun []int
 	full  []bool // sites where something did not fit
 	heads []head
@@ -62,27 +63,32 @@ type placing struct {
 
 // head is place's position in a queue of a site.
 type head struct {
-	site   int
-	queue  []int
-	closed bool
+	site    int
+	queue   []int
+	takes   kinds // of its class
+	refused bool  // the site's shares say no to its class
+	closed  bool
 }
 
 func newPlacing(s *state, now time.Time) *placing {
-	p := &placing{state: s, now: now, use: s.use.clone(), loads: make([]load, len(s.sites)), begun: make([]int, len(s.sites)), full: make([]bool, len(s.sites)), last: -1}
+	n := len(s.sites)
+	p := &placing{
+		state: s, now: now, use: s.use.clone(), loads: make([]load, n), kept: make([]kinds, n), begun: make([]int, n), full: make([]bool, n), last: -1,
+	}
 	if len(s.asleep) > 0 {
 		p.work.wake = s.trials[s.asleep[0]].notBefore
 	}
 	for k := range s.sites {
 		site := &s.sites[k]
-		p.loads[k], p.begun[k] = site.use, site.begun
+		p.loads[k], p.begun[k], p.full[k] = site.use, site.begun, len(site.refused) > 0
 		if now.Before(site.coolUntil) && site.health == up {
 			p.work.wake = earliest(p.work.wake, site.coolUntil)
 		}
 		if !site.open(now) {
 			continue
 		}
-		for _, queue := range site.ready {
-			p.heads = append(p.heads, head{site: k, queue: queue})
+		for c, queue := range site.ready {
+			p.heads = append(p.heads, head{site: k, queue: queue, takes: c.needs.takes(), refused: site.refuses(c.needs)})
 		}
 	}
 	return p
@@ -132,22 +138,38 @@ func (p *placing) preferred(a, b, trial int) bool {
 func (p *placing) consider(h *head) {
 	i := h.queue[0]
 	t := &p.trials[i]
+	lack := p.loads[h.site].lack(t.Needs, p.sites[h.site].Budget)
 	switch {
 	case p.use.pools[t.Pool] >= p.poolLimit(t.Pool):
 		h.closed = true
-	case p.loads[h.site].lack(t.Needs, p.sites[h.site].Budget) == "":
+	case lack == 0 && !h.refused:
 		p.work.starts = append(p.work.starts, start{trial: i, site: h.site, passed: p.passed(i, h.site)})
 		p.use.count(t.Pool, 1)
 		p.loads[h.site].count(t.Needs, 1)
 		p.begun[h.site]++
 		p.last = i
-	case p.now.Sub(t.queued) > patience && !p.elsewhere(i, h):
-		p.close(h.site) // it waited long enough: nobody passes it any more
 	default:
+		h.closed, p.full[h.site] = true, true
 		if until := t.queued.Add(patience); until.After(p.now) {
 			p.work.wake = earliest(p.work.wake, until)
+		} else if !p.elsewhere(i, h) {
+			p.keep(h, t.Needs, lack)
 		}
-		h.closed, p.full[h.site] = true, true
+	}
+}
+
+// keep has nobody pass a trial any more that waited long enough: what it needs counts as
+// used, once for each kind that is lacking. Of what there is too little for a lease nobody
+// knows: there those wait who take of all that the trial takes.
+func (p *placing) keep(h *head, needs Resources, lack kinds) {
+	if lack&^p.kept[h.site] != 0 {
+		p.kept[h.site] |= lack
+		p.loads[h.site].count(needs, 1)
+	}
+	for k := range p.heads {
+		if o := &p.heads[k]; lack == 0 && o.site == h.site && h.takes&^o.takes == 0 {
+			o.closed = true
+		}
 	}
 }
 
@@ -159,15 +181,6 @@ func (p *placing) elsewhere(i int, but *head) bool {
 		}
 	}
 	return false
-}
-
-func (p *placing) close(site int) {
-	p.full[site] = true
-	for k := range p.heads {
-		if p.heads[k].site == site {
-			p.heads[k].closed = true
-		}
-	}
 }
 
 func (s *state) poolLimit(pool string) int {
@@ -254,7 +267,7 @@ func (p *placing) why(i, k int) string {
 		return "down"
 	case p.now.Before(site.coolUntil):
 		return "pausing: " + site.why
-	case site.refused:
+	case site.refuses(t.Needs):
 		return "full: the limits of all harbor processes are reached"
 	}
 	for _, key := range t.Places[k].Builds {
@@ -262,8 +275,8 @@ func (p *placing) why(i, k int) string {
 			return "its image is not there"
 		}
 	}
-	if lack := p.loads[k].lack(t.Needs, site.Budget); lack != "" {
-		return "full: too little " + lack
+	if lack := p.loads[k].lack(t.Needs, site.Budget); lack != 0 {
+		return "full: too little " + lack.first()
 	}
 	return ""
 }

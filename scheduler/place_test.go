@@ -52,7 +52,9 @@ func (x situation) state() *state {
 			s.trySlept(i, t.notBefore)
 		}
 	}
-	s.stopped, s.sites[0].refused = x.stopped, x.refused
+	if s.stopped = x.stopped; x.refused {
+		s.sites[0].refuse(Resources{})
+	}
 	return s
 }
 
@@ -70,6 +72,7 @@ func runs(t *one)                    { t.status = running }
 func over(t *one)                    { t.status = done }
 func needs(cpus float64) func(*one)  { return func(t *one) { t.needs.CPUs = cpus } }
 func memory(mib int64) func(*one)    { return func(t *one) { t.needs.MemoryMiB = mib } }
+func gpu(t *one)                     { t.needs.GPUs = 1 }
 func builds(ks ...string) func(*one) { return func(t *one) { t.builds = ks } }
 func pool(name string) func(*one)    { return func(t *one) { t.pool = name } }
 func later(d time.Duration) func(*one) {
@@ -108,7 +111,7 @@ func TestPlace(t *testing.T) {
 		{"a cancelled job starts nothing", situation{maxTrials: 2, stopped: true, trials: []one{waits()}}, 0, decided{}},
 		{"a refused lease holds tries back, not builds",
 			situation{maxTrials: 2, maxBuilds: 1, refused: true, builds: map[string]buildStatus{"k": buildNeeded}, trials: []one{waits(), waits(builds("k"))}},
-			0, decided{builds: []string{"k"}}},
+			0, decided{builds: []string{"k"}, wake: start0.Add(patience)}},
 		{"back-off holds no slot and says when to look again",
 			situation{maxTrials: 1, trials: []one{waits(later(time.Second)), waits()}}, 0, decided{tries: []int{1}, wake: start0.Add(time.Second)}},
 		{"back-off is over", situation{maxTrials: 1, trials: []one{waits(later(time.Second))}}, time.Second, decided{tries: []int{0}}},
@@ -136,6 +139,17 @@ func TestPlace(t *testing.T) {
 		{"one that waited long enough is passed by nobody",
 			situation{maxTrials: 4, budget: Resources{CPUs: 2}, trials: []one{waits(runs, needs(1)), waits(needs(2)), waits(needs(1))}},
 			2 * patience, decided{}},
+		{"others have what it does not need",
+			situation{maxTrials: 9, budget: Resources{CPUs: 4, GPUs: 1}, trials: []one{waits(runs, gpu), waits(gpu, needs(2)), waits(needs(1)), waits(needs(1)), waits(needs(1)), waits()}},
+			2 * patience, decided{tries: []int{2, 3, 5}}},
+		{"one keeps what there is too little of, not each",
+			situation{maxTrials: 9, budget: Resources{CPUs: 4, GPUs: 1}, trials: []one{waits(runs, gpu), waits(gpu, needs(2)), waits(gpu, needs(1)), waits(needs(1)), waits(needs(1))}},
+			2 * patience, decided{tries: []int{3, 4}}},
+		{"each keeps what only it lacks",
+			situation{maxTrials: 9, budget: Resources{CPUs: 4, GPUs: 1}, trials: []one{waits(runs, gpu), waits(runs, needs(2)), waits(gpu), waits(needs(3)), waits(needs(1))}},
+			2 * patience, decided{}},
+		{"what is larger than there is waits for who declares of it",
+			situation{maxTrials: 9, budget: Resources{CPUs: 1}, trials: []one{waits(runs), waits(needs(8)), waits()}}, 0, decided{tries: []int{1, 2}}},
 		{"a pool's own limit",
 			situation{maxTrials: 4, pools: map[string]int{"slow": 1}, trials: []one{waits(pool("slow")), waits(pool("slow")), waits(pool("fast"))}},
 			0, decided{tries: []int{0, 2}}},

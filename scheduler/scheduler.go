@@ -13,6 +13,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -245,7 +246,7 @@ func (l *loop) run(ctx context.Context) error {
 			l.waiting--
 			l.recover(ctx, r)
 		case k := <-l.freed:
-			l.state.sites[k].refused = false
+			l.state.sites[k].refused = nil
 		case <-timer.C:
 		case <-ended:
 			l.state.stopped, ended = true, nil
@@ -266,8 +267,9 @@ func (l *loop) over(w work) bool {
 	return true
 }
 
-// start begins what place decided. It reports whether a site refused something.
-func (l *loop) start(ctx context.Context, w work) (refused bool) {
+// start begins what place decided. It reports whether a site refused something: what comes
+// after that there is to be decided anew.
+func (l *loop) start(ctx context.Context, w work) bool {
 	for _, b := range w.builds {
 		l.state.buildStarted(b.site, b.key)
 		l.active++
@@ -276,17 +278,18 @@ func (l *loop) start(ctx context.Context, w work) (refused bool) {
 			l.built <- b
 		}()
 	}
+	var refused []int
 	for _, s := range w.starts {
 		switch {
 		case l.state.stopped:
 			return false
-		case l.state.sites[s.site].refused:
+		case slices.Contains(refused, s.site):
 			continue
 		case !l.startTry(ctx, s):
-			refused = !l.state.stopped
+			refused = append(refused, s.site)
 		}
 	}
-	return refused
+	return len(refused) > 0 && !l.state.stopped
 }
 
 // startTry takes the lease and starts. A refusal leaves the trial where it was.
@@ -301,7 +304,7 @@ func (l *loop) startTry(ctx context.Context, s start) bool {
 		return false
 	}
 	if !ok {
-		l.state.sites[s.site].refused = true
+		l.state.sites[s.site].refuse(t.Needs)
 		return false
 	}
 	l.state.tryStarted(s.trial, s.site)

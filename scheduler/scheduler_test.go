@@ -193,6 +193,82 @@ func TestRefusedLeaseWaitsForTheNotification(t *testing.T) {
 	})
 }
 
+// machine is what is free of a host that others use too. Who was refused may ask again each
+// second.
+type machine struct {
+	mu    sync.Mutex
+	free  Resources
+	asked int
+	again *time.Timer
+	freed chan struct{}
+}
+
+func (m *machine) Acquire(_ context.Context, _ string, needs Resources) (func(), bool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.asked++
+	if !needs.within(m.free) {
+		if m.again == nil {
+			m.again = time.AfterFunc(time.Second, m.tell)
+		}
+		m.again.Reset(time.Second)
+		return nil, false, nil
+	}
+	m.free.CPUs -= needs.CPUs
+	return func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.free.CPUs += needs.CPUs
+		m.tell()
+	}, true, nil
+}
+
+func (m *machine) tell() {
+	select {
+	case m.freed <- struct{}{}:
+	default:
+	}
+}
+
+func (m *machine) Freed() <-chan struct{} { return m.freed }
+
+// Other processes leave 4 CPUs of 16, and later all: trials of one CPU pass the one of
+// eight for a minute, and no longer; those that need what it does not are not held up.
+func TestRefusedLeaseOfALargeTrialIsNoRefusalOfSmallOnes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		m := &machine{free: Resources{CPUs: 4, GPUs: 9}, freed: make(chan struct{}, 1)}
+		begun := time.Now()
+		time.AfterFunc(5*time.Minute, func() {
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			m.free.CPUs += 12
+		})
+		started := map[int]time.Duration{}
+		w.try = func(a Assignment) (time.Duration, Outcome) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			started[a.Trial] = time.Since(begun)
+			return 40 * time.Second, Outcome{}
+		}
+		o := w.options(16)
+		o.Sites[0].Shares, o.Sites[0].Budget = m, Resources{CPUs: 16}
+		trials := append(several(1, everywhere(1, Resources{CPUs: 8})), several(10, everywhere(1, Resources{CPUs: 1}))...)
+		trials = append(trials, several(20, everywhere(1, Resources{GPUs: 1}))...)
+		if left, err := Run(t.Context(), o, trials); left != 0 || err != nil {
+			t.Fatal(left, err)
+		}
+		for i, want := range map[int]time.Duration{0: 5 * time.Minute, 4: 0, 8: 40 * time.Second, 9: 5 * time.Minute, 30: 40 * time.Second} {
+			if d := started[i] - want; d < 0 || d > time.Second {
+				t.Errorf("trial %d started after %s, want %s", i, started[i], want)
+			}
+		}
+		if m.asked > 400 {
+			t.Errorf("%d leases were asked for", m.asked)
+		}
+	})
+}
+
 func TestCancelStopsRunningAndStartsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()

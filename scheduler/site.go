@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"maps"
+	"math/bits"
 	"slices"
 	"time"
 )
@@ -56,7 +57,7 @@ type site struct {
 	// are those of trials that have this site as their first choice, spare the others.
 	due, spare []string
 
-	refused   bool // its shares said no, and not since that something is free
+	refused   []Resources // what its shares said no to since something was free: the least of it
 	health    health
 	why       string // of the health, or of the pause
 	coolUntil time.Time
@@ -68,7 +69,22 @@ func newSite(s Site) site {
 }
 
 func (s *site) open(now time.Time) bool {
-	return s.health == up && !s.refused && !now.Before(s.coolUntil)
+	return s.health == up && !now.Before(s.coolUntil)
+}
+
+// refuse keeps what its shares said no to.
+func (s *site) refuse(needs Resources) {
+	s.refused = append(slices.DeleteFunc(s.refused, needs.within), needs)
+}
+
+// refuses reports whether its shares said no to as much, or to less.
+func (s *site) refuses(needs Resources) bool {
+	return slices.ContainsFunc(s.refused, func(no Resources) bool { return no.within(needs) })
+}
+
+// within reports whether r is nowhere more than o.
+func (r Resources) within(o Resources) bool {
+	return r.CPUs <= o.CPUs && r.MemoryMiB <= o.MemoryMiB && r.DiskMiB <= o.DiskMiB && r.GPUs <= o.GPUs
 }
 
 // want lists a build that has not begun.
@@ -102,51 +118,66 @@ func (s *site) insert(c class, i int) {
 	}
 }
 
+// amounts are Resources in whole numbers, so that what is added comes off again.
+type amounts [4]int64
+
+func (r Resources) amounts() amounts {
+	return amounts{milli(r.CPUs), r.MemoryMiB, r.DiskMiB, int64(r.GPUs)}
+}
+
+// kinds are some of the amounts, a bit for each.
+type kinds uint8
+
+// first names the first of some.
+func (k kinds) first() string {
+	return [...]string{"CPUs", "memory", "disk", "GPUs"}[bits.TrailingZeros8(uint8(k))]
+}
+
+// takes are the kinds that are declared.
+func (r Resources) takes() (out kinds) {
+	for k, n := range r.amounts() {
+		if n > 0 {
+			out |= 1 << k
+		}
+	}
+	return out
+}
+
 // load is what running work takes of a site.
 type load struct {
 	trials, builds int
-	milliCPUs      int64 // whole numbers, so that what is added comes off again
-	memoryMiB      int64
-	diskMiB        int64
-	gpus           int64
+	used           amounts
 }
 
 func (u *load) count(needs Resources, n int64) {
 	u.trials += int(n)
-	u.milliCPUs += n * milli(needs.CPUs)
-	u.memoryMiB += n * needs.MemoryMiB
-	u.diskMiB += n * needs.DiskMiB
-	u.gpus += n * int64(needs.GPUs)
+	for k, need := range needs.amounts() {
+		u.used[k] += n * need
+	}
 }
 
-// lack names what there is too little of for needs within a budget, "" when they fit.
-// What is larger than the whole budget fits when it is alone.
-func (u *load) lack(needs, budget Resources) string {
-	switch {
-	case u.trials == 0:
-		return ""
-	case !within(u.milliCPUs, milli(needs.CPUs), milli(budget.CPUs)):
-		return "CPUs"
-	case !within(u.memoryMiB, needs.MemoryMiB, budget.MemoryMiB):
-		return "memory"
-	case !within(u.diskMiB, needs.DiskMiB, budget.DiskMiB):
-		return "disk"
-	case !within(u.gpus, int64(needs.GPUs), int64(budget.GPUs)):
-		return "GPUs"
+// lack are the kinds of which there is too little for needs within a budget. What is not
+// declared is not lacking, and what is larger than the whole budget fits where nothing of
+// that kind is used.
+func (u *load) lack(needs, budget Resources) (out kinds) {
+	need, limit := needs.amounts(), budget.amounts()
+	for k, used := range u.used {
+		if limit[k] > 0 && need[k] > 0 && used > 0 && used+need[k] > limit[k] {
+			out |= 1 << k
+		}
 	}
-	return ""
+	return out
 }
 
 // holds reports whether needs could ever fit into a budget beside others.
 func holds(needs, budget Resources) bool {
-	return within(0, milli(needs.CPUs), milli(budget.CPUs)) && within(0, needs.MemoryMiB, budget.MemoryMiB) &&
-		within(0, needs.DiskMiB, budget.DiskMiB) && within(0, int64(needs.GPUs), int64(budget.GPUs))
-}
-
-// within holds what is used and needed against a limit; undeclared needs count
-// nothing.
-func within(used, needed, limit int64) bool {
-	return limit == 0 || needed == 0 || used+needed <= limit
+	need, limit := needs.amounts(), budget.amounts()
+	for k := range need {
+		if limit[k] > 0 && need[k] > limit[k] {
+			return false
+		}
+	}
+	return true
 }
 
 // total is what running work takes over all sites.

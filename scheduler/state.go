@@ -319,7 +319,7 @@ func (s *state) cool(k int, until time.Time, why string) {
 
 // refusing reports whether a site that works said no: it will say when it is free.
 func (s *state) refusing() bool {
-	return slices.ContainsFunc(s.sites, func(s site) bool { return s.refused && s.health == up })
+	return slices.ContainsFunc(s.sites, func(s site) bool { return len(s.refused) > 0 && s.health == up })
 }
 
 func milli(cpus float64) int64 { return int64(math.Round(1000 * cpus)) }
