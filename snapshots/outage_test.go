@@ -22,7 +22,7 @@ func TestFailureOfTheProviderIsForgotten(t *testing.T) {
 		err    error
 	}{
 		{providers.KindInternal, 2, fmt.Errorf("write its log: %w", syscall.ENOSPC)},
-		{providers.KindUnavailable, 2, errNo}, {providers.KindRateLimited, 2, errNo}, {providers.KindExhausted, 2, errNo},
+		{providers.KindUnavailable, 2, errNo}, {providers.KindRateLimited, 2, errNo}, {providers.KindExhausted, 2, errNo}, {providers.KindAlreadyExists, 2, errNo},
 		{providers.KindInvalid, 1, errNo}, {providers.KindInternal, 1, errNo}, {providers.KindNotFound, 1, errNo},
 	} {
 		t.Run(c.kind.String()+" "+c.err.Error(), func(t *testing.T) {

@@ -224,8 +224,8 @@ func passing(err error) bool {
 }
 
 // ProviderFailed reports whether there is no image because its provider did not answer,
-// was asked too often or had no room: the build did nothing wrong, and who asks again
-// has it made again. What was built and died when it was started is the build's own.
+// was asked too often, had no room or something of that name: the build did nothing
+// wrong, and who asks again has it made again. What was built and died when it was started is the build's own.
 func ProviderFailed(err error) bool {
 	_, died := providers.DeathOf(err)
 	return !died && refused(err)
@@ -233,7 +233,7 @@ func ProviderFailed(err error) bool {
 
 func refused(err error) bool {
 	switch providers.KindOf(err) {
-	case providers.KindUnavailable, providers.KindRateLimited, providers.KindExhausted:
+	case providers.KindUnavailable, providers.KindRateLimited, providers.KindExhausted, providers.KindAlreadyExists:
 		return true
 	default:
 		return false

@@ -3,7 +3,10 @@ package app
 import (
 	"context"
 	"errors"
+	"path/filepath"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"harborgate/providers"
 	"harborgate/providers/fake"
@@ -34,4 +37,26 @@ func TestSnapshotsOfDeadProcessesAreNotPresent(t *testing.T) {
 	if got, err = a.Present(t.Context(), failing{p}, kept); !errors.Is(err, errAway) || len(got) != 2 {
 		t.Errorf("a provider that cannot be asked has %+v, %v", got, err)
 	}
+}
+
+// An outage under the proof of a build is no failed build either, when nobody hears that
+// its sandbox was made.
+func TestOutageUnderTheProofOfABuildCostsNothing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		set := filepath.Join(t.TempDir(), "set")
+		put(t, filepath.Join(putTask(t, set, "a", "echo 1 > /logs/verifier/reward.txt", ""), "environment", "Dockerfile"), "FROM debian\nRUN echo a\n")
+		w, cfg := fake.NewWorld(), jobOf(t, set)
+		cfg.NAttempts = 5
+		j := start(t, cfg, w)
+		w.Inject(fake.Fault{Op: fake.OpCreate, Nth: 1, Effect: fake.Lose, Kind: providers.KindUnavailable})
+		for _, op := range []fake.Op{fake.OpCheck, fake.OpExec, fake.OpDestroy, fake.OpList} {
+			w.Inject(fake.Fault{Op: op, Delay: time.Second, Effect: fake.Refuse, Kind: providers.KindUnavailable})
+		}
+		time.AfterFunc(20*time.Second, w.Heal)
+		sum, err := j.Run(t.Context())
+		if x := sum.Result.Harborgate; err != nil || x.Graded != 5 || len(x.CleanupFailed) > 0 || w.Left() > 0 {
+			t.Errorf("%d graded, not removed %v, %d left, %v", x.Graded, x.CleanupFailed, w.Left(), err)
+		}
+	})
 }

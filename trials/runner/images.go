@@ -160,7 +160,7 @@ func (im *Images) build(task *tasks.Task, title, dir string, c trials.TrialConfi
 				return img, ended(limitOf(trials.PhaseEnvironmentSetup, limit), trials.PhaseEnvironmentSetup, time.Since(begun))
 			}
 			if err == nil {
-				err = im.proven(ctx, img, key, log)
+				err = im.proven(ctx, img, log)
 			}
 			return img, err
 		},
@@ -168,8 +168,8 @@ func (im *Images) build(task *tasks.Task, title, dir string, c trials.TrialConfi
 }
 
 // proven removes an image that does not start.
-func (im *Images) proven(ctx context.Context, img providers.Image, key snapshots.Key, log io.Writer) error {
-	err := im.starts(ctx, providers.Source{Image: img.ID}, key, log)
+func (im *Images) proven(ctx context.Context, img providers.Image, log io.Writer) error {
+	err := im.starts(ctx, providers.Source{Image: img.ID}, log)
 	if err == nil {
 		return nil
 	}

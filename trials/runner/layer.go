@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
 	"time"
 
 	"harborgate/agents"
@@ -68,7 +67,7 @@ func (im *Images) layered(env snapshots.Request, l wantedLayer) snapshots.Reques
 			defer hold.Release()
 			bounded, cancel := context.WithTimeout(ctx, orDefault(l.limit, layerTime))
 			defer cancel()
-			b := &layerBuild{im: im, key: key, wanted: l, try: env.Try, env: hold.Image, log: log}
+			b := &layerBuild{im: im, key: key, wanted: l, env: hold.Image, log: log}
 			img, err := b.build(bounded)
 			if err != nil && ctx.Err() == nil && errors.Is(bounded.Err(), context.DeadlineExceeded) {
 				err = providers.Errorf(providers.KindTimeout, "install", "%s took longer than %s (limit: %s)", l.title, orDefault(l.limit, layerTime), l.limit.Origin)
@@ -107,7 +106,6 @@ type layerBuild struct {
 	im     *Images
 	key    snapshots.Key
 	wanted wantedLayer
-	try    int
 	env    providers.Image
 	log    io.Writer
 }
@@ -118,7 +116,7 @@ func (b *layerBuild) build(ctx context.Context) (img providers.Image, _ error) {
 	if err != nil {
 		return img, err
 	}
-	if err := b.im.starts(ctx, providers.Source{Snapshot: ref}, b.key, b.log); err != nil {
+	if err := b.im.starts(ctx, providers.Source{Snapshot: ref}, b.log); err != nil {
 		detached, cancel := providers.Cleanup(ctx, putAway, putAway)
 		defer cancel()
 		return img, errors.Join(err, b.im.keeper.DeleteSnapshot(detached, ref))
@@ -136,7 +134,7 @@ func (b *layerBuild) keep(ctx context.Context) (string, error) {
 	if _, err := b.im.keeper.InspectSnapshot(ctx, name); providers.Is(err, providers.KindUnsupported) {
 		return "", err // before a minute is spent on it
 	}
-	s, err := b.im.sandbox(ctx, providers.Source{Image: b.env.ID}, providers.NetworkPublic, string(b.key), strconv.Itoa(b.try))
+	s, err := b.im.sandbox(ctx, providers.Source{Image: b.env.ID}, providers.NetworkPublic, b.log)
 	if err != nil {
 		return "", err
 	}

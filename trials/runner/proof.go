@@ -2,6 +2,7 @@ package runner
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -26,29 +27,35 @@ const (
 )
 
 // sandbox makes one for a build. The image's entrypoint does not run there: it may want
-// what only a trial gives it, and leave what a snapshot must not have.
-func (im *Images) sandbox(ctx context.Context, from providers.Source, network providers.NetworkMode, name ...string) (providers.Sandbox, error) {
+// what only a trial gives it, and leave what a snapshot must not have. Its name is its
+// own: what an earlier try of the same build left is in nobody's way.
+func (im *Images) sandbox(ctx context.Context, from providers.Source, network providers.NetworkMode, log io.Writer) (providers.Sandbox, error) {
 	deadline, ok := ctx.Deadline()
 	if !ok {
 		deadline = time.Now().Add(longestBuild)
 	}
-	return im.Provider.Create(ctx, providers.Spec{
-		Name: providers.Name(append([]string{"build", im.Owner}, name...)...), Source: from, Idle: true,
+	name := providers.Name("build", im.Owner, rand.Text())
+	s, err := im.Provider.Create(ctx, providers.Spec{
+		Name: name, Source: from, Idle: true,
 		Network: providers.Network{Mode: network}, Resources: providers.Resources{PIDs: maxPIDs}, Deadline: deadline,
 		Labels: providers.Labels{Owner: im.Owner, Host: im.Host, Expires: deadline.Add(expiryMargin)},
 	})
+	if unanswered(ctx, err) {
+		im.remove(ctx, &lost{im: im, name: name}, log)
+	}
+	return s, err
 }
 
 // leftover is a sandbox of a build that could not be removed. Where it runs it takes the
 // room of one, so it keeps one lease.
 type leftover struct {
-	providers.Sandbox
+	removable
 	free func() // gives the lease back; nil as long as its build goes on
 }
 
 // remove removes a build's sandbox. What was built does not depend on it: one that
 // cannot be removed is tried again when another could be, and is then for RemoveLeft.
-func (im *Images) remove(ctx context.Context, s providers.Sandbox, log io.Writer) {
+func (im *Images) remove(ctx context.Context, s removable, log io.Writer) {
 	ctx, cancel := providers.Cleanup(ctx, putAway, putAway)
 	defer cancel()
 	err := s.Destroy(ctx)
@@ -66,7 +73,7 @@ func (im *Images) remove(ctx context.Context, s providers.Sandbox, log io.Writer
 		fmt.Fprintf(log, "harbor: sandbox %s is left for now: %v\n", s.ID(), err)
 		im.mu.Lock()
 		defer im.mu.Unlock()
-		im.left = append(im.left, &leftover{Sandbox: s})
+		im.left = append(im.left, &leftover{removable: s})
 		return
 	}
 	for _, l := range im.leftovers() {
@@ -126,7 +133,7 @@ func (im *Images) again(ctx context.Context, l *leftover) error {
 
 // starts proves what was built before anybody counts on it: a sandbox of it runs a
 // command. One that does not start is the build's failure, with the reason.
-func (im *Images) starts(ctx context.Context, from providers.Source, key snapshots.Key, log io.Writer) error {
+func (im *Images) starts(ctx context.Context, from providers.Source, log io.Writer) error {
 	if !im.Prove {
 		return nil
 	}
@@ -137,7 +144,7 @@ func (im *Images) starts(ctx context.Context, from providers.Source, key snapsho
 	if im.Provider.Info().Can.HasNetwork(providers.NetworkNone) {
 		network = providers.NetworkNone
 	}
-	s, err := im.sandbox(ctx, from, network, string(key), "proof")
+	s, err := im.sandbox(ctx, from, network, log)
 	if err == nil {
 		defer im.remove(ctx, s, log)
 		_, err = s.Exec(ctx, providers.Command{Args: []string{"true"}, User: "root", Dir: "/"})
