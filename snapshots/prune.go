@@ -13,6 +13,8 @@ type Kept struct {
 	Record
 	Used  time.Time `json:"used"` // last, by any process; when it was made, if never
 	InUse bool      `json:"in_use"`
+	// Obsolete is an image that was replaced: its key has another one now.
+	Obsolete bool `json:"obsolete,omitempty"`
 }
 
 // Survey returns what was made for the store, what was used last first.
@@ -34,6 +36,12 @@ func (s *Store) Survey() ([]Kept, error) {
 			return nil, err
 		}
 		out = append(out, k)
+		for _, o := range rec.Replaced {
+			old := k
+			old.ID, old.Bytes, old.Title, old.Replaced = o.ID, o.Bytes, rec.Title+", replaced", nil
+			old.Used, old.Obsolete = rec.Made, true
+			out = append(out, old)
+		}
 	}
 	slices.SortFunc(out, func(a, b Kept) int { return b.Used.Compare(a.Used) })
 	return out, nil
@@ -54,19 +62,30 @@ type Policy struct {
 	Bytes  int64         // of all images together, each with all of its layers
 }
 
-// Surplus returns what a policy does not let stay, of a survey: what was unused for
-// too long, and what was used least lately of what is too much. Nothing that is in use.
+// Surplus returns what a policy does not let stay, of a survey: what was replaced, what
+// was unused for too long, and what was used least lately of what is too much. Nothing
+// that is in use.
 func (p Policy) Surplus(all []Kept, now time.Time) []Kept {
 	var out []Kept
 	var sum int64
 	for _, k := range all { // used last comes first
 		old := p.Unused > 0 && now.Sub(k.Used) > p.Unused
 		large := p.Bytes > 0 && sum+k.Bytes > p.Bytes
-		if !k.InUse && (old || large) {
+		if !k.InUse && (k.Obsolete || old || large) {
 			out = append(out, k)
 			continue
 		}
 		sum += k.Bytes
 	}
+	// With a record goes what is known of those that it replaced.
+	slices.SortStableFunc(out, func(a, b Kept) int {
+		switch {
+		case a.Obsolete == b.Obsolete:
+			return 0
+		case a.Obsolete:
+			return -1
+		}
+		return 1
+	})
 	return out
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"slices"
 	"time"
 
 	"harborgate/internal/atomicfile"
@@ -23,6 +24,15 @@ type Record struct {
 	Snapshot bool `json:"snapshot,omitempty"`
 	// Pulled is an image that was not made here. It is the user's.
 	Pulled bool `json:"pulled,omitempty"`
+	// Replaced are earlier images of the key that are not known to be gone: what they
+	// were made from has changed since.
+	Replaced []Replaced `json:"replaced,omitempty"`
+}
+
+// Replaced is an image that nobody starts from any more.
+type Replaced struct {
+	ID    string `json:"image"`
+	Bytes int64  `json:"bytes"`
 }
 
 // Has reports whether the image is there. It builds nothing.
@@ -50,12 +60,24 @@ func (s *Store) read(key Key) (Record, error) {
 }
 
 func (s *Store) remember(r Request, img providers.Image) error {
-	b, err := json.Marshal(Record{Key: r.Key, ID: img.ID, Title: r.Title, Made: time.Now().UTC(), Bytes: img.Bytes, Snapshot: r.Snapshot, Pulled: r.Pulled})
-	if err != nil {
-		return err
+	rec := Record{Key: r.Key, ID: img.ID, Title: r.Title, Made: time.Now().UTC(), Bytes: img.Bytes, Snapshot: r.Snapshot, Pulled: r.Pulled}
+	if was, err := s.read(r.Key); err == nil && !was.Pulled {
+		rec.Replaced = was.Replaced
+		if was.ID != rec.ID {
+			rec.Replaced = append(rec.Replaced, Replaced{was.ID, was.Bytes})
+		}
+		rec.Replaced = slices.DeleteFunc(rec.Replaced, func(o Replaced) bool { return o.ID == rec.ID })
 	}
 	if err := os.Remove(s.path(r.Key, ".failed")); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		s.log.Warn("an earlier failure of a build stays remembered", "title", r.Title, "error", err)
 	}
-	return atomicfile.Write(s.path(r.Key, ".json"), b, 0o600)
+	return s.write(rec)
+}
+
+func (s *Store) write(rec Record) error {
+	b, err := json.Marshal(rec)
+	if err != nil {
+		return err
+	}
+	return atomicfile.Write(s.path(rec.Key, ".json"), b, 0o600)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/gofrs/flock"
@@ -35,8 +36,9 @@ func (s *Store) List() ([]Record, error) {
 	return out, nil
 }
 
-// Remove removes an image that no process uses, by means of remove, and its
-// record. It reports false when the image is in use.
+// Remove removes an image that no process uses, by means of remove, and its record, or
+// what its record says of an image that was replaced. It reports false when the image is
+// in use, or is none of the store's any more.
 func (s *Store) Remove(ctx context.Context, rec Record, remove func(ctx context.Context, id string) error) (bool, error) {
 	use := flock.New(s.path(rec.Key, ".use"))
 	ok, err := use.TryLock()
@@ -44,18 +46,44 @@ func (s *Store) Remove(ctx context.Context, rec Record, remove func(ctx context.
 		return false, err
 	}
 	defer func() { _ = use.Unlock() }()
-	if err := remove(ctx, rec.ID); err != nil {
-		if providers.Is(err, providers.KindDenied) {
-			return false, nil
-		}
+	now, err := s.read(rec.Key) // another process may have built it again
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
 		return false, fmt.Errorf("remove snapshot %s: %w", rec.Key, err)
 	}
-	for _, ext := range []string{".json", ".log", ".failed"} {
-		if err := os.Remove(s.path(rec.Key, ext)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return true, fmt.Errorf("remove snapshot %s: %w", rec.Key, err)
+	var ids []string
+	for _, o := range now.Replaced {
+		if rec.ID == now.ID || rec.ID == o.ID {
+			ids = append(ids, o.ID)
 		}
 	}
-	return true, nil
+	if rec.ID == now.ID {
+		ids = append(ids, now.ID) // last: what is left is found by its record
+	}
+	for _, id := range ids {
+		if err := remove(ctx, id); err != nil {
+			if providers.Is(err, providers.KindDenied) {
+				return false, nil
+			}
+			return false, fmt.Errorf("remove snapshot %s: %w", rec.Key, err)
+		}
+	}
+	if rec.ID != now.ID {
+		now.Replaced = slices.DeleteFunc(now.Replaced, func(o Replaced) bool { return o.ID == rec.ID })
+		return len(ids) > 0, s.write(now)
+	}
+	return true, s.forget(rec.Key)
+}
+
+func (s *Store) forget(key Key) error {
+	for _, ext := range []string{".json", ".log", ".failed"} {
+		if err := os.Remove(s.path(key, ext)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("remove snapshot %s: %w", key, err)
+		}
+	}
+	return nil
 }
 
 // RemoveUnknown removes an image of a key that the store has no record of, or has

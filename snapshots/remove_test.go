@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"harborgate/providers"
 )
@@ -46,6 +47,77 @@ func TestRemoveUnknown(t *testing.T) {
 			if got || (err != nil) != fails {
 				t.Errorf("%s: %v %v", kind, got, err)
 			}
+		}
+	})
+}
+
+// What an image replaced, because its base had moved, would stay for ever: it has no tag
+// and no record of its own. The image's record knows it.
+func TestReplacedImagesAreSurplus(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, reg := store(t, t.TempDir()), &registry{}
+		for range 3 {
+			ensure(t, s, reg.request("k", 1)).Release()
+			clear(reg.images) // its base moved: it is not found good any more
+		}
+		all, err := s.Survey()
+		if err != nil || len(all) != 3 {
+			t.Fatalf("%+v %v", all, err)
+		}
+		var removed []string
+		denied := "image-2" // a container of it is left
+		remove := func(_ context.Context, id string) error {
+			if id == denied {
+				return providers.E(providers.KindDenied, "remove", errors.New("in use"))
+			}
+			removed = append(removed, id)
+			return nil
+		}
+		surplus := Policy{Bytes: 100}.Surplus(all, time.Now())
+		for _, k := range surplus {
+			if _, err := s.Remove(t.Context(), k.Record, remove); err != nil {
+				t.Error(err)
+			}
+		}
+		if len(surplus) != 2 || !slices.Equal(removed, []string{"image-1"}) {
+			t.Errorf("removed %v of %+v", removed, surplus)
+		}
+		rec, err := s.read("k")
+		if err != nil || rec.ID != "image-3" || len(rec.Replaced) != 1 {
+			t.Fatalf("%+v %v", rec, err)
+		}
+		if gone, err := s.Remove(t.Context(), rec, remove); gone || err != nil { // it would be forgotten
+			t.Errorf("%v %v", gone, err)
+		}
+		denied = ""
+		if gone, err := s.Remove(t.Context(), rec, remove); !gone || err != nil || !slices.Equal(removed, []string{"image-1", "image-2", "image-3"}) {
+			t.Errorf("%v %v, removed %v", gone, err, removed)
+		}
+		if left, err := s.List(); err != nil || len(left) != 0 {
+			t.Errorf("%+v %v", left, err)
+		}
+	})
+}
+
+// Who surveyed an image before another process built it again removes nothing of that.
+func TestImageThatWasBuiltAgainMeanwhileStays(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, reg := store(t, t.TempDir()), &registry{}
+		hold := ensure(t, s, reg.request("k", 1))
+		hold.Release()
+		rec, err := s.read("k")
+		if err != nil {
+			t.Fatal(err)
+		}
+		rec.ID = "an earlier one"
+		gone, err := s.Remove(t.Context(), rec, func(_ context.Context, id string) error { return errors.New("removed " + id) })
+		if gone || err != nil {
+			t.Errorf("%v %v", gone, err)
+		}
+		if _, err := s.read("k"); err != nil {
+			t.Error(err)
 		}
 	})
 }

@@ -131,7 +131,7 @@ func (s *shelf) choose(keys []string) ([]snapshots.Kept, error) {
 	for _, key := range keys {
 		var found []snapshots.Kept
 		for _, k := range s.kept {
-			if strings.HasPrefix(string(k.Key), key) {
+			if strings.HasPrefix(string(k.Key), key) && !k.Obsolete { // that goes with it
 				found = append(found, k)
 			}
 		}

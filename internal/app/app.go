@@ -139,8 +139,11 @@ func checkStateVersion(dir string) error {
 
 // snapshotStore is shared by all jobs on providers of one name.
 func (a *App) snapshotStore(provider string) (*snapshots.Store, error) {
-	return snapshots.Open(filepath.Join(a.Dirs.State, "snapshots", provider), a.log)
+	return snapshots.Open(filepath.Join(a.Dirs.State, snapshotsDir, provider), a.log)
 }
+
+// snapshotsDir is below the state directory, with a directory for each provider.
+const snapshotsDir = "snapshots"
 
 // Close closes the providers and ends the ownership.
 func (a *App) Close() error {

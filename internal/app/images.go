@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -97,16 +99,38 @@ func (a *App) RemoveImages(ctx context.Context, p providers.Provider, dry bool) 
 		return nil, err
 	}
 	all, listed := store.List()
+	known, err := a.everyRecord()
+	if err != nil {
+		return nil, err
+	}
 	// What a killed build committed keeps the image below it: those go first, one above
 	// the other.
-	unknown, err := a.removeUnknown(ctx, p, store, all, dry)
+	unknown, err := a.removeUnknown(ctx, p, store, known, dry)
 	errs := []error{listed, err}
 	for more := unknown; len(more) > 0 && !dry; unknown = append(unknown, more...) {
-		more, err = a.removeUnknown(ctx, p, store, all, dry)
+		more, err = a.removeUnknown(ctx, p, store, known, dry)
 		errs = append(errs, err)
 	}
 	gone, err := a.RemoveSnapshots(ctx, p, all, dry)
 	return append(gone, unknown...), errors.Join(append(errs, err)...)
+}
+
+// everyRecord lists what is known of the images of all providers: two of them may be
+// names of one engine.
+func (a *App) everyRecord() ([]snapshots.Record, error) {
+	stores, err := os.ReadDir(filepath.Join(a.Dirs.State, snapshotsDir))
+	errs := []error{err}
+	var out []snapshots.Record
+	for _, d := range stores {
+		store, err := a.snapshotStore(d.Name())
+		if err == nil {
+			var all []snapshots.Record
+			all, err = store.List()
+			out = append(out, all...)
+		}
+		errs = append(errs, err)
+	}
+	return out, errors.Join(errs...)
 }
 
 // Snapshots surveys the images that harbor built at a provider, what was used last

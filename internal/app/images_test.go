@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"errors"
+	"io"
 	"path/filepath"
 	"testing"
 	"testing/synctest"
@@ -59,4 +60,42 @@ func TestOutageUnderTheProofOfABuildCostsNothing(t *testing.T) {
 			t.Errorf("%d graded, not removed %v, %d left, %v", x.Graded, x.CleanupFailed, w.Left(), err)
 		}
 	})
+}
+
+// listing is an engine under two names, with an image that the second one's job built.
+type listing struct{ *fake.Provider }
+
+func (listing) ListImages(context.Context, map[string]string) ([]providers.Image, error) {
+	var out []providers.Image
+	for _, id := range []string{"sha256:second", "sha256:killed"} {
+		out = append(out, providers.Image{ID: id, Tags: []string{"harborgate/task:" + id[7:]}, Labels: map[string]string{
+			"harborgate.image.key": id[7:], "harborgate.image.name": "harborgate/task:" + id[7:],
+		}})
+	}
+	return out, nil
+}
+
+// An image that another name of the same engine has a record of is not one of a dead build.
+func TestImagesOfAnotherNameOfTheEngineStay(t *testing.T) {
+	t.Parallel()
+	a := newApp(t, hostOf(t, nil))
+	other, err := a.snapshotStore("second")
+	if err != nil {
+		t.Fatal(err)
+	}
+	hold, err := other.Ensure(t.Context(), snapshots.Request{
+		Key: "second", Check: func(context.Context, string) (providers.Image, error) { return providers.Image{}, errAway },
+		Build: func(context.Context, io.Writer) (providers.Image, error) {
+			return providers.Image{ID: "sha256:second"}, nil
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	hold.Release()
+	p := listing{fake.New(fake.Options{Name: "first", World: fake.NewWorld()})}
+	gone, err := a.RemoveImages(t.Context(), p, true)
+	if err != nil || len(gone) != 1 || gone[0].ID != "sha256:killed" {
+		t.Errorf("%+v %v", gone, err)
+	}
 }
