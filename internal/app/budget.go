@@ -14,18 +14,32 @@ import (
 // processes of the host. CPUs may be promised several times over, which the result tells.
 // What is not known is no limit, and the error says why.
 func (j *Job) budget(ctx context.Context, s *site) (scheduler.Resources, error) {
-	b, err := j.app.room(ctx, s.Provider)
-	over := j.app.Host.Providers[s.name].Limits.OvercommitCPUs
-	if over > 0 && over != 1 && b.CPUs > 0 {
-		has := b.CPUs
-		b.CPUs *= over
+	has, budget, err := j.app.hold(ctx, s.Provider, j.Dir)
+	if has != budget {
 		s.promised.Do(func() {
 			j.note("overcommit_cpus", j.at(s)+fmt.Sprintf("trials that run at once may declare %g CPUs together, there are %g (overcommit_cpus %g): what depends on time may end differently",
-				b.CPUs, has, over))
+				budget.CPUs, has.CPUs, j.app.Host.Providers[s.name].Limits.OvercommitCPUs))
 		})
 	}
-	j.app.leases(s.name, j.Dir, b)
-	return b, err
+	return budget, err
+}
+
+// hold says whom the pool of a provider serves from here on, and holds it to what may be
+// declared there together: what the provider has, CPUs as many times over as configured.
+// Jobs, trials and builds must hold to the same: who has less to go by is refused as long
+// as the others use more. One that the App has not opened is shared with nobody.
+func (a *App) hold(ctx context.Context, p providers.Provider, label string) (has, budget scheduler.Resources, err error) {
+	name := p.Info().Name
+	l := a.Host.Providers[name].Limits
+	has, err = a.room(ctx, p)
+	budget = has
+	budget.CPUs *= cmp.Or(l.OvercommitCPUs, 1)
+	if pool := a.pool(name); pool != nil {
+		most := needOf(budget)
+		most.Sandboxes = l.Sandboxes
+		pool.For(label, most)
+	}
+	return has, budget, err
 }
 
 // room is what a provider has: what is configured, or what its host has, if it knows.

@@ -34,7 +34,7 @@ func (j *Job) newImages(p providers.Provider, store *snapshots.Store) *runner.Im
 // buildSlot waits for the lease of a build's sandboxes. It is given back like that of a
 // try: when none of them is left.
 func (a *App) buildSlot(s *site) func(context.Context) (func(), error) {
-	pool := leases{a.pool(s.name)}
+	pool := a.leases(s.name)
 	return func(ctx context.Context) (func(), error) {
 		release, err := pool.one(ctx, scheduler.Resources{})
 		if err != nil {

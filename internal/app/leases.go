@@ -20,20 +20,8 @@ func (l leases) one(ctx context.Context, needs scheduler.Resources) (release fun
 	return l.Pool.Await(ctx, needOf(needs))
 }
 
-// leases says whom the pool of an open provider serves from here on, and within what
-// limits beside that of sandboxes, which is configured.
-// One that the App has not opened is shared with nobody.
-func (a *App) leases(provider, label string, budget scheduler.Resources) leases {
-	pool := a.pool(provider)
-	if pool == nil {
-		return leases{}
-	}
-	most := needOf(budget)
-	l := a.Host.Providers[provider].Limits
-	most.Sandboxes, most.DiskMiB, most.GPUs = l.Sandboxes, l.DiskMiB, l.GPUs
-	pool.For(label, most)
-	return leases{pool}
-}
+// leases are those of an open provider; see hold.
+func (a *App) leases(provider string) leases { return leases{a.pool(provider)} }
 
 // pool is that of an open provider, nil of one that the App has not opened.
 func (a *App) pool(provider string) *shares.Pool {

@@ -9,7 +9,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"harborgate/providers"
-	"harborgate/scheduler"
 	"harborgate/snapshots"
 	"harborgate/trials/runner"
 )
@@ -80,9 +79,12 @@ func (a *App) BuildImages(ctx context.Context, plan *Plan, p providers.Provider,
 	defer store.Close()
 	s := &site{Member: Member{Provider: p}, name: name, store: store, images: runner.NewImages(a.imagesOf(p, store)), requests: map[string]snapshots.Request{}}
 	all := s.wanted(plan)
-	limits := a.limits(name)
-	a.leases(name, "harbor snapshot build", scheduler.Resources{CPUs: limits.CPUs, MemoryMiB: limits.MemoryMiB})
-	eachBuild(ctx, limits.Builds, all, func(ctx context.Context, r snapshots.Request) Prebuilt {
+	if !dry {
+		if _, _, err := a.hold(ctx, p, "harbor snapshot build"); err != nil {
+			return err
+		}
+	}
+	eachBuild(ctx, a.limits(name).Builds, all, func(ctx context.Context, r snapshots.Request) Prebuilt {
 		began := time.Now()
 		if dry {
 			there := store.Has(ctx, r)

@@ -65,7 +65,7 @@ func (j *Job) scheduled(ctx context.Context) []scheduler.Site {
 		}
 		out[k] = scheduler.Site{
 			Name: s.name, Rank: s.Rank, Weight: s.Weight, MaxBuilds: limits.Builds, Budget: budget,
-			Down: unknown != nil, Shares: leases{j.app.pool(s.name)}, Health: s.outage,
+			Down: unknown != nil, Shares: j.app.leases(s.name), Health: s.outage,
 		}
 	}
 	return out

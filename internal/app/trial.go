@@ -10,7 +10,6 @@ import (
 
 	"harborgate/internal/events"
 	"harborgate/providers"
-	"harborgate/scheduler"
 	"harborgate/tasks"
 	"harborgate/trials"
 	"harborgate/trials/results"
@@ -59,8 +58,10 @@ func (a *App) RunTrial(ctx context.Context, cfg trials.TrialConfig, p providers.
 	if err != nil {
 		return nil, err
 	}
-	limits := a.Host.Providers[p.Info().Name].Limits
-	release, err := a.leases(p.Info().Name, files.Dir, scheduler.Resources{CPUs: limits.CPUs, MemoryMiB: limits.MemoryMiB}).one(ctx, t.needs())
+	if _, _, err := a.hold(ctx, p, files.Dir); err != nil {
+		return nil, err
+	}
+	release, err := a.leases(p.Info().Name).one(ctx, t.needs())
 	if err != nil {
 		return nil, err
 	}
