@@ -76,12 +76,13 @@ func ignored(b providers.Build) (*patternmatcher.PatternMatcher, error) {
 // packContext writes the context directory as tar, links as links.
 func packContext(w io.Writer, dir string, ignore *patternmatcher.PatternMatcher) error {
 	t := tar.NewWriter(w)
-	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || path == dir {
+	// The separator makes a directory that is itself a link be walked.
+	err := filepath.WalkDir(dir+string(filepath.Separator), func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
 			return err
 		}
 		rel, err := filepath.Rel(dir, path)
-		if err != nil {
+		if err != nil || rel == "." {
 			return err
 		}
 		skip, err := ignore.MatchesOrParentMatches(filepath.ToSlash(rel))

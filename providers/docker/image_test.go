@@ -242,8 +242,12 @@ func TestPackContextKeepsKindsAndDropsOwners(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
+	linked := filepath.Join(t.TempDir(), "environment") // as a task may have it
+	if err := os.Symlink(dir, linked); err != nil {
+		t.Fatal(err)
+	}
 	s := &stub{}
-	if err := stubbed(t, s).buildClassic(t.Context(), providers.Build{ContextDir: dir, Dockerfile: "Dockerfile"}, io.Discard); err != nil {
+	if err := stubbed(t, s).buildClassic(t.Context(), providers.Build{ContextDir: linked, Dockerfile: "Dockerfile"}, io.Discard); err != nil {
 		t.Fatal(err)
 	}
 	got := packed(t, s.context)

@@ -160,16 +160,19 @@ func (im *Images) build(task *tasks.Task, title, dir string, c trials.TrialConfi
 				return img, ended(limitOf(trials.PhaseEnvironmentSetup, limit), trials.PhaseEnvironmentSetup, time.Since(begun))
 			}
 			if err == nil {
-				err = im.proven(ctx, img, log)
+				err = im.proven(ctx, img, dir, digest, log)
 			}
 			return img, err
 		},
 	}, nil
 }
 
-// proven removes an image that does not start.
-func (im *Images) proven(ctx context.Context, img providers.Image, log io.Writer) error {
-	err := im.starts(ctx, providers.Source{Image: img.ID}, log)
+// proven removes an image that does not start, or is not of what its key stands for.
+func (im *Images) proven(ctx context.Context, img providers.Image, dir, digest string, log io.Writer) error {
+	err := im.unchanged(dir, digest)
+	if err == nil {
+		err = im.starts(ctx, providers.Source{Image: img.ID}, log)
+	}
 	if err == nil {
 		return nil
 	}
@@ -207,9 +210,22 @@ func (im *Images) digest(dir string) (string, error) {
 	return f.(func() (string, error))()
 }
 
+// unchanged fails when a build context is not any more what it was when its digest was
+// taken, which may be hours ago. Who asks again asks for what is there now.
+func (im *Images) unchanged(dir, digest string) error {
+	now, err := contextDigest(dir)
+	if err == nil && now != digest {
+		err = providers.Errorf(providers.KindUnavailable, "build", "%s was changed before its image was built, or meanwhile", dir)
+	}
+	if err != nil {
+		im.digests.Delete(dir)
+	}
+	return err
+}
+
 func contextDigest(dir string) (string, error) {
 	h := sha256.New()
-	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+	err := walk(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -236,6 +252,12 @@ func contextDigest(dir string) (string, error) {
 		return "", fmt.Errorf("read build context %s: %w", dir, err)
 	}
 	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// walk goes through a directory that may be a link: the separator makes it be followed,
+// as builds follow it.
+func walk(dir string, visit fs.WalkDirFunc) error {
+	return filepath.WalkDir(dir+string(filepath.Separator), visit)
 }
 
 // sizeOf leaves out the size of directories, which says nothing.

@@ -8,7 +8,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -172,7 +171,7 @@ func (im *Images) detector(ctx context.Context) *redact.Detector {
 // every agent can read them in the image.
 func (im *Images) warnOf(ctx context.Context, title, dir string, log io.Writer) error {
 	d := im.detector(ctx)
-	return filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+	return walk(dir, func(path string, e fs.DirEntry, err error) error {
 		if err != nil || !e.Type().IsRegular() {
 			return err
 		}

@@ -95,7 +95,7 @@ func send(ctx context.Context, s providers.Sandbox, dest string, pack func(*tar.
 }
 
 func packDir(w *tar.Writer, dir string, ignored func(string) bool, executable []string) error {
-	return filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
+	return walk(dir, func(p string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
