@@ -32,7 +32,7 @@ func (s *Store) Survey() ([]Kept, error) {
 		if fi, err := os.Stat(s.path(rec.Key, ".use")); err == nil && fi.ModTime().After(k.Used) {
 			k.Used = fi.ModTime().UTC()
 		}
-		if k.InUse, err = s.inUse(rec.Key); err != nil {
+		if k.InUse, err = s.InUse(rec.Key); err != nil {
 			return nil, err
 		}
 		out = append(out, k)
@@ -47,7 +47,8 @@ func (s *Store) Survey() ([]Kept, error) {
 	return out, nil
 }
 
-func (s *Store) inUse(key Key) (bool, error) {
+// InUse reports whether any process of this host uses, builds or removes an image.
+func (s *Store) InUse(key Key) (bool, error) {
 	l := flock.New(s.path(key, ".use"))
 	free, err := l.TryLock()
 	if free {

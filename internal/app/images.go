@@ -192,16 +192,22 @@ func (a *App) RemoveSnapshots(ctx context.Context, p providers.Provider, all []s
 			errs = append(errs, err)
 			continue
 		}
-		removed := true
-		if !dry {
-			removed, err = store.Remove(ctx, rec, has.remove)
-			errs = append(errs, err)
-		}
+		removed, err := goes(dry, store, rec.Key, func() (bool, error) { return store.Remove(ctx, rec, has.remove) })
+		errs = append(errs, err)
 		if removed {
 			gone = append(gone, rec)
 		}
 	}
 	return gone, errors.Join(errs...)
+}
+
+// goes removes, or says in a dry run whether that would be done: not to what is in use.
+func goes(dry bool, store *snapshots.Store, key snapshots.Key, remove func() (bool, error)) (bool, error) {
+	if !dry {
+		return remove()
+	}
+	used, err := store.InUse(key)
+	return !used && err == nil, err
 }
 
 // shelf is where a provider keeps images, or snapshots.
@@ -245,11 +251,10 @@ func (a *App) removeUnknown(ctx context.Context, p providers.Provider, store *sn
 		if rec.Key == "" || slices.ContainsFunc(known, is) {
 			continue
 		}
-		removed := true
-		if !dry {
-			removed, err = store.RemoveUnknown(ctx, rec.Key, rec.ID, builder.RemoveImage)
-			errs = append(errs, err)
-		}
+		removed, err := goes(dry, store, rec.Key, func() (bool, error) {
+			return store.RemoveUnknown(ctx, rec.Key, rec.ID, builder.RemoveImage)
+		})
+		errs = append(errs, err)
 		if removed {
 			gone = append(gone, rec)
 		}

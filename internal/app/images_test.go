@@ -99,3 +99,44 @@ func TestImagesOfAnotherNameOfTheEngineStay(t *testing.T) {
 		t.Errorf("%+v %v", gone, err)
 	}
 }
+
+// What a process uses is in no list of what would go, be there a record of it or not.
+func TestDryRunLeavesOutWhatIsInUse(t *testing.T) {
+	t.Parallel()
+	a := newApp(t, hostOf(t, nil))
+	store, err := a.snapshotStore("first")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := listing{fake.New(fake.Options{Name: "first", World: fake.NewWorld()})}
+	var holds []*snapshots.Hold
+	for _, key := range []snapshots.Key{"second", "killed"} { // by another one's build, not the listed image's
+		hold, err := store.Ensure(t.Context(), snapshots.Request{
+			Key: key, Check: func(context.Context, string) (providers.Image, error) { return providers.Image{}, errAway },
+			Build: func(context.Context, io.Writer) (providers.Image, error) {
+				return providers.Image{ID: "sha256:again-" + string(key)}, nil
+			},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		holds = append(holds, hold)
+	}
+	would := func() int {
+		t.Helper()
+		gone, err := a.RemoveImages(t.Context(), p, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(gone)
+	}
+	if n := would(); n != 0 {
+		t.Errorf("%d would go while they are in use", n)
+	}
+	for _, h := range holds {
+		h.Release()
+	}
+	if n := would(); n != 4 {
+		t.Errorf("%d would go, want two and what killed builds of the same keys left", n)
+	}
+}
