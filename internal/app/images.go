@@ -36,6 +36,7 @@ func (j *Job) newImages(p providers.Provider, store *snapshots.Store) *runner.Im
 func (a *App) buildSlot(s *site) func(context.Context) (func(), error) {
 	pool := a.leases(s.name)
 	return func(ctx context.Context) (func(), error) {
+		defer s.images.KeepRemoving(ctx)()
 		release, err := pool.one(ctx, scheduler.Resources{})
 		if err != nil {
 			return nil, err

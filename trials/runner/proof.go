@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"slices"
+	"sync"
 	"time"
 
 	"harborgate/internal/redact"
@@ -23,6 +24,8 @@ const (
 	proofTime = 2 * time.Minute
 	// attempts are how often a removal that fails is tried again.
 	attempts = 3
+	// leftPause is between two attempts to remove what is left, for who waits for its place.
+	leftPause = 10 * time.Second
 )
 
 // sandbox makes one for a build. The image's entrypoint does not run there: it may want
@@ -75,10 +78,31 @@ func (im *Images) remove(ctx context.Context, s removable, log io.Writer) {
 		im.left = append(im.left, &leftover{removable: s})
 		return
 	}
+	im.removeMore(ctx)
+}
+
+// removeMore removes of what is left what can be removed now.
+func (im *Images) removeMore(ctx context.Context) {
 	for _, l := range im.leftovers() {
-		if im.again(ctx, l) != nil {
-			return
+		ctx, cancel := context.WithTimeout(ctx, putAway)
+		_ = im.again(ctx, l) // it stays left
+		cancel()
+	}
+}
+
+// KeepRemoving removes what builds left as soon as it can be removed, until it is stopped
+// or ctx ends: for who waits for a lease, because what is left may keep the last one.
+func (im *Images) KeepRemoving(ctx context.Context) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var removing sync.WaitGroup
+	removing.Go(func() {
+		for sleep(ctx, leftPause) {
+			im.removeMore(ctx)
 		}
+	})
+	return func() {
+		cancel()
+		removing.Wait()
 	}
 }
 
