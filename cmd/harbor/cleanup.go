@@ -121,13 +121,14 @@ func (s *cleaning) clean(ctx context.Context, name string, late, images bool) {
 }
 
 func (s *cleaning) leftovers(ctx context.Context, p providers.Provider, name string) {
-	left, err := s.Leftovers(ctx, p)
+	look := s.RemoveLeft
+	if s.dry {
+		look = s.Leftovers
+	}
+	left, err := look(ctx, p)
 	s.fail(err)
 	for _, l := range left {
 		s.out = append(s.out, cleaned{name, string(l.Kind), string(l.ID), l.Name, l.Why})
-	}
-	if !s.dry {
-		s.fail(app.Remove(ctx, p, left))
 	}
 }
 

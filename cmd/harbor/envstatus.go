@@ -117,7 +117,7 @@ func standingNotes(w io.Writer, s app.Standing) {
 			state = fmt.Sprintf(", %s for room", waits(o.Waiting))
 		}
 		if !o.Alive {
-			state = ", is dead: its share comes back when somebody asks for it"
+			state = ", is dead: its share comes back with the next job there, or `harbor cleanup`"
 		}
 		fmt.Fprintf(w, "%s: process %d has %s%s%s\n", s.Provider, o.PID, boxes(o.Use.Sandboxes), state, labelText(o.Label))
 	}

@@ -20,6 +20,14 @@ func (l leases) one(ctx context.Context, needs scheduler.Resources) (release fun
 	return l.Pool.Await(ctx, needOf(needs))
 }
 
+// sweep runs a sweep of the provider, after which the dead have nothing of it.
+func (l leases) sweep(sweep func() error) error {
+	if l.Pool == nil {
+		return sweep()
+	}
+	return l.Pool.Sweep(sweep)
+}
+
 // leases are those of an open provider; see hold.
 func (a *App) leases(provider string) leases { return leases{a.pool(provider)} }
 

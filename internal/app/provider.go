@@ -77,7 +77,10 @@ func (a *App) Provider(name string) (providers.Provider, error) {
 	if err != nil {
 		return nil, err
 	}
-	pool, err := a.owner.Pool(name, func(ctx context.Context) error { return a.removeLeft(ctx, p) })
+	pool, err := a.owner.Pool(name, func(ctx context.Context) error {
+		_, err := a.removeLeft(ctx, p)
+		return err
+	})
 	if err != nil {
 		return nil, errors.Join(err, p.Close())
 	}

@@ -59,9 +59,9 @@ func (a *App) Leftovers(ctx context.Context, p providers.Provider) ([]Leftover, 
 // order is that in which leftovers go: a network goes when nobody is on it.
 var order = []providers.ResourceKind{providers.ResourceSandbox, providers.ResourceNetwork, providers.ResourceVolume}
 
-// Remove removes leftovers. One that does not go keeps no other; the error names
+// remove removes leftovers. One that does not go keeps no other; the error names
 // each that stays.
-func Remove(ctx context.Context, p providers.Provider, leftovers []Leftover) error {
+func remove(ctx context.Context, p providers.Provider, leftovers []Leftover) error {
 	var errs []error
 	for _, kind := range order {
 		errs = append(errs, removeKind(ctx, p, kind, leftovers)...)
@@ -95,22 +95,32 @@ func (a *App) Sweep(ctx context.Context, p providers.Provider) error {
 	ctx, cancel := context.WithTimeout(ctx, sweepLimit)
 	defer cancel()
 	_, err := a.RevokeLeft(ctx, false)
-	if err = errors.Join(err, a.removeLeft(ctx, p)); err != nil {
+	_, left := a.RemoveLeft(ctx, p)
+	if err = errors.Join(err, left); err != nil {
 		return err
 	}
 	return a.Bury()
 }
 
-// removeLeft removes what dead owners left at a provider.
-func (a *App) removeLeft(ctx context.Context, p providers.Provider) error {
+// RemoveLeft removes what dead owners left at a provider, and lets others have what those
+// had of its shares. It returns what it found; what of that stays is named in the error.
+func (a *App) RemoveLeft(ctx context.Context, p providers.Provider) (found []Leftover, err error) {
+	err = a.leases(p.Info().Name).sweep(func() error {
+		found, err = a.removeLeft(ctx, p)
+		return err
+	})
+	return found, err
+}
+
+func (a *App) removeLeft(ctx context.Context, p providers.Provider) ([]Leftover, error) {
 	found, err := a.Leftovers(ctx, p)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for _, l := range found {
 		a.log.Info("leftover found", "id", l.ID, "name", l.Name, "why", l.Why)
 	}
-	return Remove(ctx, p, found)
+	return found, remove(ctx, p, found)
 }
 
 // grantOwner names a process of this host to the auth proxy.

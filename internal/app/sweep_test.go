@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -137,6 +138,41 @@ func TestSweepThatFailsBuriesNobody(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	w.Clear()
+}
+
+// A process that ended in an outage left its share: who sweeps at the provider gives it back.
+func TestSweepGivesBackTheSharesOfTheDead(t *testing.T) {
+	t.Parallel()
+	a := newApp(t, hostOf(t, nil))
+	dead, err := shares.Register(a.Dirs.State)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dead.ID = "4194305-1-00000000-00000000" // beyond the largest pid
+	pool, err := dead.Pool("fake", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, ok, err := pool.Acquire(t.Context(), shares.Need{}); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	if err := errors.Join(pool.Close(), dead.Close()); err != nil {
+		t.Fatal(err)
+	}
+	left := func() shares.Amount {
+		all, err := a.owner.Standings()
+		if err != nil || len(all) != 1 {
+			t.Fatal(all, err)
+		}
+		return all[0].Use
+	}
+	p, err := a.Provider("fake")
+	if err != nil || left().Sandboxes != 1 {
+		t.Fatal(err, left())
+	}
+	if err := a.Sweep(t.Context(), p); err != nil || left() != (shares.Amount{}) {
+		t.Errorf("%v, %+v count", err, left())
+	}
 }
 
 // What a process was writing when it died goes; what may be written right now stays.

@@ -2,20 +2,27 @@ package shares
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"time"
 )
 
 // dead are owners of an account that no longer run.
 func (p *Pool) dead(a *account) []string {
-	var out []string
-	for id := range a.Owners {
-		if !p.o.Alive(id) {
-			out = append(out, id)
-		}
-	}
+	out := p.o.gone(a)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.crowd = 2 * (len(a.Owners) - len(out) + 1)
+	return out
+}
+
+func (o *Owner) gone(a *account) []string {
+	var out []string
+	for id := range a.Owners {
+		if !o.Alive(id) {
+			out = append(out, id)
+		}
+	}
 	return out
 }
 
@@ -59,10 +66,30 @@ func (p *Pool) take(id string) {
 			return
 		}
 	}
-	_ = p.change(func(a *account, _ int64) bool {
-		return a.forget(func(other string) bool { return other == id })
+	_ = p.giveBack([]string{id})
+}
+
+// giveBack lets the others have what dead processes had.
+func (p *Pool) giveBack(dead []string) error {
+	err := p.change(func(a *account, _ int64) bool {
+		return a.forget(func(id string) bool { return slices.Contains(dead, id) })
 	})
-	_ = p.ring()
+	return errors.Join(err, p.ring())
+}
+
+// Sweep runs sweep, which removes what dead processes left at the provider, and gives
+// the others what those had that were dead before it began. After a sweep that failed
+// that still counts.
+func (p *Pool) Sweep(sweep func() error) error {
+	var dead []string
+	err := p.change(func(a *account, _ int64) bool {
+		dead = p.o.gone(a)
+		return false
+	})
+	if err = errors.Join(err, sweep()); err != nil || len(dead) == 0 {
+		return err
+	}
+	return p.giveBack(dead)
 }
 
 // sweeps reports whether nothing of the dead is left.

@@ -70,6 +70,32 @@ func TestShareOfTheDeadStaysWhileItCannotBeRemoved(t *testing.T) {
 	})
 }
 
+// Whoever sweeps gives back what the dead had, although nobody asks for a lease.
+func TestShareOfTheDeadComesBackWithASweepOfAnotherKind(t *testing.T) {
+	t.Parallel()
+	o := register(t, t.TempDir())
+	p := open(t, o, Need{}, nil)
+	leaveDead(t, p)
+	used := func() int {
+		all, err := o.Standings()
+		if err != nil || len(all) != 1 {
+			t.Fatal(all, err)
+		}
+		return all[0].Use.Sandboxes
+	}
+	away := errors.New("the provider is away")
+	if err := p.Sweep(func() error { return away }); !errors.Is(err, away) || used() != 1 {
+		t.Errorf("after a sweep that failed %d count, %v", used(), err)
+	}
+	err := p.Sweep(func() error {
+		leaveDead(t, p) // what it had may be there since the sweep looked
+		return nil
+	})
+	if err != nil || used() != 1 {
+		t.Errorf("%d count after a sweep, want the one that died meanwhile: %v", used(), err)
+	}
+}
+
 // A process that ends and leaves a sandbox leaves its lease, too, and nothing else.
 func TestLeaseThatWasNotReleasedOutlivesItsProcess(t *testing.T) {
 	t.Parallel()
