@@ -28,10 +28,7 @@ func (s *Store) Survey() ([]Kept, error) {
 		if rec.Pulled {
 			continue
 		}
-		k := Kept{Record: rec, Used: rec.Made}
-		if fi, err := os.Stat(s.path(rec.Key, ".use")); err == nil && fi.ModTime().After(k.Used) {
-			k.Used = fi.ModTime().UTC()
-		}
+		k := Kept{Record: rec, Used: s.used(rec)}
 		if k.InUse, err = s.InUse(rec.Key); err != nil {
 			return nil, err
 		}
@@ -45,6 +42,21 @@ func (s *Store) Survey() ([]Kept, error) {
 	}
 	slices.SortFunc(out, func(a, b Kept) int { return b.Used.Compare(a.Used) })
 	return out, nil
+}
+
+// used is when a hold of an image was last taken or the last one given back; when it was
+// made, if never.
+func (s *Store) used(rec Record) time.Time {
+	if fi, err := os.Stat(s.path(rec.Key, ".use")); err == nil && fi.ModTime().After(rec.Made) {
+		return fi.ModTime().UTC()
+	}
+	return rec.Made
+}
+
+// usedNow notes that. Who prunes can do without.
+func (s *Store) usedNow(key Key) {
+	now := time.Now()
+	_ = os.Chtimes(s.path(key, ".use"), now, now)
 }
 
 // InUse reports whether any process of this host uses, builds or removes an image.

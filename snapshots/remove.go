@@ -38,43 +38,56 @@ func (s *Store) List() ([]Record, error) {
 
 // Remove removes an image that no process uses, by means of remove, and its record, or
 // what its record says of an image that was replaced. It reports false when the image is
-// in use, or is none of the store's any more.
-func (s *Store) Remove(ctx context.Context, rec Record, remove func(ctx context.Context, id string) error) (bool, error) {
-	use := flock.New(s.path(rec.Key, ".use"))
+// in use, was used since it was surveyed, or is none of the store's any more.
+func (s *Store) Remove(ctx context.Context, k Kept, remove func(ctx context.Context, id string) error) (bool, error) {
+	use := flock.New(s.path(k.Key, ".use"))
 	ok, err := use.TryLock()
 	if err != nil || !ok {
 		return false, err
 	}
 	defer func() { _ = use.Unlock() }()
-	now, err := s.read(rec.Key) // another process may have built it again
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
+	now, ids, err := s.going(k)
 	if err != nil {
-		return false, fmt.Errorf("remove snapshot %s: %w", rec.Key, err)
+		return false, fmt.Errorf("remove snapshot %s: %w", k.Key, err)
 	}
-	var ids []string
-	for _, o := range now.Replaced {
-		if rec.ID == now.ID || rec.ID == o.ID {
-			ids = append(ids, o.ID)
-		}
-	}
-	if rec.ID == now.ID {
-		ids = append(ids, now.ID) // last: what is left is found by its record
+	if len(ids) == 0 {
+		return false, nil
 	}
 	for _, id := range ids {
 		if err := remove(ctx, id); err != nil {
 			if providers.Is(err, providers.KindDenied) {
 				return false, nil
 			}
-			return false, fmt.Errorf("remove snapshot %s: %w", rec.Key, err)
+			return false, fmt.Errorf("remove snapshot %s: %w", k.Key, err)
 		}
 	}
-	if rec.ID != now.ID {
-		now.Replaced = slices.DeleteFunc(now.Replaced, func(o Replaced) bool { return o.ID == rec.ID })
-		return len(ids) > 0, s.write(now)
+	if k.ID != now.ID {
+		now.Replaced = slices.DeleteFunc(now.Replaced, func(o Replaced) bool { return o.ID == k.ID })
+		return true, s.write(now)
 	}
-	return true, s.forget(rec.Key)
+	return true, s.forget(k.Key)
+}
+
+// going reads a record again and lists what goes of it: another process may have built or
+// used the image since.
+func (s *Store) going(k Kept) (now Record, ids []string, err error) {
+	now, err = s.read(k.Key)
+	if errors.Is(err, fs.ErrNotExist) {
+		return now, nil, nil
+	}
+	own := k.ID == now.ID
+	if err != nil || own && !k.Used.IsZero() && s.used(now).After(k.Used) {
+		return now, nil, err
+	}
+	for _, o := range now.Replaced {
+		if own || k.ID == o.ID {
+			ids = append(ids, o.ID)
+		}
+	}
+	if own {
+		ids = append(ids, now.ID) // last: what is left is found by its record
+	}
+	return now, ids, nil
 }
 
 func (s *Store) forget(key Key) error {

@@ -76,7 +76,7 @@ func TestReplacedImagesAreSurplus(t *testing.T) {
 		}
 		surplus := Policy{Bytes: 100}.Surplus(all, time.Now())
 		for _, k := range surplus {
-			if _, err := s.Remove(t.Context(), k.Record, remove); err != nil {
+			if _, err := s.Remove(t.Context(), k, remove); err != nil {
 				t.Error(err)
 			}
 		}
@@ -87,11 +87,11 @@ func TestReplacedImagesAreSurplus(t *testing.T) {
 		if err != nil || rec.ID != "image-3" || len(rec.Replaced) != 1 {
 			t.Fatalf("%+v %v", rec, err)
 		}
-		if gone, err := s.Remove(t.Context(), rec, remove); gone || err != nil { // it would be forgotten
+		if gone, err := s.Remove(t.Context(), Kept{Record: rec}, remove); gone || err != nil { // it would be forgotten
 			t.Errorf("%v %v", gone, err)
 		}
 		denied = ""
-		if gone, err := s.Remove(t.Context(), rec, remove); !gone || err != nil || !slices.Equal(removed, []string{"image-1", "image-2", "image-3"}) {
+		if gone, err := s.Remove(t.Context(), Kept{Record: rec}, remove); !gone || err != nil || !slices.Equal(removed, []string{"image-1", "image-2", "image-3"}) {
 			t.Errorf("%v %v, removed %v", gone, err, removed)
 		}
 		if left, err := s.List(); err != nil || len(left) != 0 {
@@ -112,12 +112,54 @@ func TestImageThatWasBuiltAgainMeanwhileStays(t *testing.T) {
 			t.Fatal(err)
 		}
 		rec.ID = "an earlier one"
-		gone, err := s.Remove(t.Context(), rec, func(_ context.Context, id string) error { return errors.New("removed " + id) })
+		gone, err := s.Remove(t.Context(), Kept{Record: rec}, func(_ context.Context, id string) error { return errors.New("removed " + id) })
 		if gone || err != nil {
 			t.Errorf("%v %v", gone, err)
 		}
 		if _, err := s.read("k"); err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// An image that was used between the survey and its removal is not the least lately used.
+func TestImageThatWasUsedMeanwhileStays(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, reg := store(t, t.TempDir()), &registry{}
+		ensure(t, s, reg.request("k", 1)).Release()
+		all, err := s.Survey()
+		if err != nil || len(all) != 1 {
+			t.Fatalf("%+v %v", all, err)
+		}
+		<-time.After(time.Hour)
+		ensure(t, s, reg.request("k", 1)).Release()
+		remove := func(context.Context, string) error { return nil }
+		if gone, err := s.Remove(t.Context(), all[0], remove); gone || err != nil {
+			t.Errorf("%v %v", gone, err)
+		}
+		if all, err = s.Survey(); err != nil || len(all) != 1 {
+			t.Fatalf("%+v %v", all, err)
+		}
+		if gone, err := s.Remove(t.Context(), all[0], remove); !gone || err != nil {
+			t.Errorf("surveyed again: %v %v", gone, err)
+		}
+	})
+}
+
+// What was held for hours was used until then.
+func TestUseEndsWithTheLastHold(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, reg := store(t, t.TempDir()), &registry{}
+		long := ensure(t, s, reg.request("long", 1))
+		<-time.After(time.Hour)
+		ensure(t, s, reg.request("short", 1)).Release()
+		<-time.After(time.Hour)
+		long.Release()
+		all, err := s.Survey()
+		if err != nil || len(all) != 2 || all[0].Key != "long" || time.Since(all[0].Used) > time.Minute {
+			t.Errorf("%+v %v", all, err)
 		}
 	})
 }

@@ -225,7 +225,8 @@ func passing(err error) bool {
 
 // ProviderFailed reports whether there is no image because its provider did not answer,
 // was asked too often, had no room or something of that name: the build did nothing
-// wrong, and who asks again has it made again. What was built and died when it was started is the build's own.
+// wrong, and who asks again has it made again. What was built and died when it was
+// started is the build's own.
 func ProviderFailed(err error) bool {
 	_, died := providers.DeathOf(err)
 	return !died && refused(err)
@@ -332,9 +333,8 @@ func (s *Store) tryHold(key Key) (release func(), err error) {
 			return nil, err
 		}
 		s.holds[key] = h
-		now := time.Now() // of the last use; who prunes can do without
-		_ = os.Chtimes(s.path(key, ".use"), now, now)
 	}
+	s.usedNow(key)
 	h.count++
 	return sync.OnceFunc(func() { s.drop(key) }), nil
 }
@@ -344,6 +344,7 @@ func (s *Store) drop(key Key) {
 	defer s.mu.Unlock()
 	h := s.holds[key]
 	if h.count--; h.count == 0 {
+		s.usedNow(key)      // it may have been held for hours
 		_ = h.lock.Unlock() // the lock goes with the file descriptor
 		delete(s.holds, key)
 	}

@@ -305,13 +305,13 @@ func TestRemove(t *testing.T) {
 		remove := func(_ context.Context, id string) error { removed = append(removed, id); return nil }
 		for _, release := range []func(){h.Release, second.Release} {
 			for _, from := range []*Store{s, other} {
-				if ok, err := from.Remove(t.Context(), recs[0], remove); ok || err != nil {
+				if ok, err := from.Remove(t.Context(), Kept{Record: recs[0]}, remove); ok || err != nil {
 					t.Errorf("removed while in use: %v %v", ok, err)
 				}
 			}
 			release()
 		}
-		if ok, err := other.Remove(t.Context(), recs[0], remove); !ok || err != nil || len(removed) != 1 || removed[0] != "image-1" {
+		if ok, err := other.Remove(t.Context(), Kept{Record: recs[0]}, remove); !ok || err != nil || len(removed) != 1 || removed[0] != "image-1" {
 			t.Errorf("%v %v, removed %v", ok, err, removed)
 		}
 		if recs, err := s.List(); err != nil || len(recs) != 0 {
@@ -336,7 +336,7 @@ func TestRemoveThatFailsKeepsTheRecord(t *testing.T) {
 			kind providers.Kind
 			err  bool
 		}{{providers.KindDenied, false}, {providers.KindUnavailable, true}} {
-			ok, err := s.Remove(t.Context(), recs[0], func(context.Context, string) error { return providers.Errorf(c.kind, "remove", "no") })
+			ok, err := s.Remove(t.Context(), Kept{Record: recs[0]}, func(context.Context, string) error { return providers.Errorf(c.kind, "remove", "no") })
 			if ok || (err != nil) != c.err {
 				t.Errorf("%s: %v %v", c.kind, ok, err)
 			}
@@ -357,7 +357,7 @@ func TestB059ImageThatIsBeingRemoved(t *testing.T) {
 		ensure(t, s, reg.request("k", 1)).Release()
 		recs, _ := s.List()
 		got := make(chan *Hold, 1)
-		_, err := s.Remove(t.Context(), recs[0], func(ctx context.Context, _ string) error {
+		_, err := s.Remove(t.Context(), Kept{Record: recs[0]}, func(ctx context.Context, _ string) error {
 			impatient, cancel := context.WithTimeout(ctx, time.Second)
 			defer cancel()
 			if _, err := other.Ensure(impatient, reg.request("k", 1)); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "being removed") {

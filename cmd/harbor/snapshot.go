@@ -150,11 +150,7 @@ func (s *shelf) choose(keys []string) ([]snapshots.Kept, error) {
 
 // remove removes what it may, and names what stays.
 func (s *shelf) remove(c *cobra.Command, chosen []snapshots.Kept, dry bool) error {
-	records := make([]snapshots.Record, len(chosen))
-	for i, k := range chosen {
-		records[i] = k.Record
-	}
-	gone, err := s.app.RemoveSnapshots(c.Context(), s.p, records, dry)
+	gone, err := s.app.RemoveSnapshots(c.Context(), s.p, chosen, dry)
 	out := []cleaned{}
 	var bytes int64
 	for _, rec := range gone {

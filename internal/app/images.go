@@ -79,11 +79,7 @@ func (a *App) prune(ctx context.Context, p providers.Provider, wanted []snapshot
 	for i := range kept {
 		kept[i].InUse = kept[i].InUse || slices.ContainsFunc(wanted, func(r snapshots.Request) bool { return r.Needs(kept[i].Key) })
 	}
-	var surplus []snapshots.Record
-	for _, k := range policy.Surplus(kept, time.Now()) {
-		surplus = append(surplus, k.Record)
-	}
-	gone, rerr := a.RemoveSnapshots(ctx, p, surplus, false)
+	gone, rerr := a.RemoveSnapshots(ctx, p, policy.Surplus(kept, time.Now()), false)
 	for _, rec := range gone {
 		a.log.Info("snapshot removed", "key", rec.Key, "title", rec.Title)
 	}
@@ -112,7 +108,11 @@ func (a *App) RemoveImages(ctx context.Context, p providers.Provider, dry bool) 
 		more, err = a.removeUnknown(ctx, p, store, known, dry)
 		errs = append(errs, err)
 	}
-	gone, err := a.RemoveSnapshots(ctx, p, all, dry)
+	kept := make([]snapshots.Kept, len(all)) // whenever they were used
+	for i, rec := range all {
+		kept[i].Record = rec
+	}
+	gone, err := a.RemoveSnapshots(ctx, p, kept, dry)
 	return append(gone, unknown...), errors.Join(append(errs, err)...)
 }
 
@@ -171,16 +171,17 @@ func (a *App) Present(ctx context.Context, p providers.Provider, kept []snapshot
 	return out, nil
 }
 
-// RemoveSnapshots removes images of records that harbor built and that no process
-// uses, and returns those; dry removes nothing.
-func (a *App) RemoveSnapshots(ctx context.Context, p providers.Provider, all []snapshots.Record, dry bool) ([]snapshots.Record, error) {
+// RemoveSnapshots removes images of a survey that harbor built and that no process
+// uses, or used since, and returns those; dry removes nothing.
+func (a *App) RemoveSnapshots(ctx context.Context, p providers.Provider, all []snapshots.Kept, dry bool) ([]snapshots.Record, error) {
 	store, err := a.snapshotStore(p.Info().Name)
 	if err != nil {
 		return nil, err
 	}
 	var gone []snapshots.Record
 	var errs []error
-	for _, rec := range all {
+	for _, k := range all {
+		rec := k.Record
 		has, ok := shelfOf(p, rec.Snapshot)
 		if !ok {
 			continue
@@ -193,7 +194,7 @@ func (a *App) RemoveSnapshots(ctx context.Context, p providers.Provider, all []s
 			errs = append(errs, err)
 			continue
 		}
-		removed, err := goes(dry, store, rec.Key, func() (bool, error) { return store.Remove(ctx, rec, has.remove) })
+		removed, err := goes(dry, store, rec.Key, func() (bool, error) { return store.Remove(ctx, k, has.remove) })
 		errs = append(errs, err)
 		if removed {
 			gone = append(gone, rec)
