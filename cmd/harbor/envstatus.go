@@ -111,6 +111,9 @@ func paceNotes(w io.Writer, s app.ProviderStanding) {
 
 // standingNotes says who has what, and what holds them up.
 func standingNotes(w io.Writer, s app.Standing) {
+	if s.Unread != "" {
+		fmt.Fprintf(w, "%s: what is used is not known: %s\n", s.Provider, oneLine(s.Unread))
+	}
 	for _, o := range s.Owners {
 		state := ""
 		if o.Waiting > 0 {

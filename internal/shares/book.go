@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"io/fs"
 	"os"
 	"sync"
 	"time"
@@ -32,6 +33,9 @@ const (
 )
 
 func openBook(path string) (*book, error) {
+	if err := regular(path); err != nil {
+		return nil, err
+	}
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err
@@ -40,6 +44,25 @@ func openBook(path string) (*book, error) {
 		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), f.Close())
 	}
 	return &book{file: f}, nil
+}
+
+// regular is an error when what has the name of a file of ours is something else. That
+// there is nothing, or that it cannot be seen, is for who opens it.
+func regular(path string) error {
+	fi, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		fi, err = os.Lstat(path)
+	}
+	if err != nil || fi.Mode().IsRegular() {
+		return nil //nolint:nilerr // see above
+	}
+	what, known := map[fs.FileMode]string{
+		fs.ModeDir: "is a directory", fs.ModeNamedPipe: "is a named pipe", fs.ModeSymlink: "is a link that leads nowhere",
+	}[fi.Mode().Type()]
+	if !known {
+		what = "is no file"
+	}
+	return fmt.Errorf("%s %s, where harbor keeps a file: remove it", path, what)
 }
 
 func (b *book) close() error { return b.file.Close() }

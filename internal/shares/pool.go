@@ -44,18 +44,19 @@ type Pool struct {
 	timer  *time.Timer            // tells when there is a turn; nil before the first
 }
 
-// poolsDir is below the state directory.
-const poolsDir = "shares"
+// poolsDir is below the state directory. It has a file of each provider, and one whose
+// name has an end more, its bell.
+const poolsDir, bellEnd = "shares", ".freed"
 
 // Pool opens what this host shares of a provider. sweep removes what dead processes
 // left there: until it does, that still counts, for five minutes at most. Nil counts
 // nothing of the dead.
 func (o *Owner) Pool(provider string, sweep func(ctx context.Context) error) (*Pool, error) {
 	dir := filepath.Join(filepath.Dir(o.dir), poolsDir)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	path := filepath.Join(dir, provider)
+	if err := errors.Join(os.MkdirAll(dir, 0o700), regular(path+bellEnd)); err != nil {
 		return nil, fmt.Errorf("shares of provider %s: %w", provider, err)
 	}
-	path := filepath.Join(dir, provider)
 	b, err := openBook(path)
 	if err != nil {
 		return nil, fmt.Errorf("shares of provider %s: %w", provider, err)
@@ -65,7 +66,7 @@ func (o *Owner) Pool(provider string, sweep func(ctx context.Context) error) (*P
 		swept: map[string]bool{}, urgent: map[chan struct{}]bool{},
 	}
 	p.ctx, p.end = context.WithCancel(context.Background())
-	if p.bell, err = os.OpenFile(path+".freed", os.O_WRONLY|os.O_CREATE, 0o600); err != nil {
+	if p.bell, err = os.OpenFile(path+bellEnd, os.O_WRONLY|os.O_CREATE, 0o600); err != nil {
 		return nil, errors.Join(fmt.Errorf("shares of provider %s: %w", provider, err), b.close())
 	}
 	rung, lost, unlisten := p.listen()

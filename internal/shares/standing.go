@@ -31,6 +31,8 @@ type Standing struct {
 	// Refused is why the latest lease was not given, Ago how long that is.
 	Refused    string        `json:"refused,omitempty"`
 	RefusedAgo time.Duration `json:"refused_ago_ns,omitempty"`
+	// Unread is why it is not known how the provider stands.
+	Unread string `json:"unread,omitempty"`
 }
 
 // Amount is a Need in the units of the configuration.
@@ -86,7 +88,7 @@ type PauseStanding struct {
 }
 
 // Standings returns how the providers stand whose shares processes of this host have
-// used, by name.
+// used, by name. One whose file cannot be read keeps no other from being shown.
 func (o *Owner) Standings() ([]Standing, error) {
 	dir := filepath.Join(filepath.Dir(o.dir), poolsDir)
 	entries, err := os.ReadDir(dir)
@@ -95,12 +97,13 @@ func (o *Owner) Standings() ([]Standing, error) {
 	}
 	var out []Standing
 	for _, e := range entries {
-		if strings.HasSuffix(e.Name(), ".freed") {
+		if strings.HasSuffix(e.Name(), bellEnd) {
 			continue
 		}
 		s, err := o.standing(filepath.Join(dir, e.Name()))
 		if err != nil {
-			return nil, err
+			s = Nothing(e.Name())
+			s.Unread = err.Error()
 		}
 		out = append(out, s)
 	}

@@ -1,7 +1,13 @@
 package shares
 
 import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // Who waits in the scheduler of a job has asked nobody for a lease.
@@ -82,5 +88,51 @@ func TestStandingCountsNobodyWhoIsDead(t *testing.T) {
 	s := a.standing("docker", 0, func(string) bool { return false })
 	if s.Waiting != 0 || s.Limits != (Amount{}) || s.Owners[0].Alive {
 		t.Errorf("%+v", s)
+	}
+}
+
+// What is no file of ours is named, with what to do, and hides no other provider.
+func TestForeignThingsAmongTheShares(t *testing.T) {
+	t.Parallel()
+	state := t.TempDir()
+	o := register(t, state)
+	p := open(t, o, Need{}, nil)
+	if _, ok, err := p.Acquire(t.Context(), Need{}); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	makes := map[string]struct {
+		make func(path string) error
+		says string
+	}{
+		"dir":      {func(path string) error { return os.Mkdir(path, 0o700) }, "is a directory"},
+		"fifo":     {func(path string) error { return unix.Mkfifo(path, 0o600) }, "is a named pipe"},
+		"dangling": {func(path string) error { return os.Symlink("nowhere", path) }, "is a link that leads nowhere"},
+		"bell":     {func(path string) error { return unix.Mkfifo(path+bellEnd, 0o600) }, "is a named pipe"},
+	}
+	for name, c := range makes {
+		if err := c.make(filepath.Join(state, poolsDir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all, err := o.Standings()
+	if err != nil || len(all) != 4 {
+		t.Fatalf("%+v, %v", all, err)
+	}
+	if i := slices.IndexFunc(all, func(s Standing) bool { return s.Provider == "docker" }); all[i].Use.Sandboxes != 1 || all[i].Unread != "" {
+		t.Errorf("%+v", all[i])
+	}
+	for _, s := range all {
+		if c := makes[s.Provider]; !strings.Contains(s.Unread, c.says) {
+			t.Errorf("%s: %q", s.Provider, s.Unread)
+		}
+	}
+	for name, c := range makes {
+		_, err := o.Pool(name, nil)
+		if err == nil || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), "remove it") || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := os.Lstat(filepath.Join(state, poolsDir, "nowhere")); err == nil {
+		t.Error("something was made where the link leads")
 	}
 }
