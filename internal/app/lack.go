@@ -3,6 +3,7 @@ package app
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"syscall"
 
@@ -10,7 +11,7 @@ import (
 	"harborgate/trials/results"
 )
 
-// roomError says that nothing can be written to a job's directory.
+// roomError says that nothing can be written to a directory that a job needs.
 type roomError struct {
 	dir string // as the user named it
 	err error  // of the system, without the name of a file that nobody knows
@@ -95,6 +96,28 @@ func (j *Job) Emit(e trials.Event) {
 // probeBytes must fit into the job's directory: a result with its logs does not
 // fit where not even this does.
 const probeBytes = 1 << 20
+
+// hasRoom is of the job's directory, and of that where its trials have temporary files.
+func (j *Job) hasRoom() error {
+	if err := hasRoom(j.Dir); err != nil {
+		return roomErrorOf(j.Plan.Dir(), err)
+	}
+	temp, err := j.app.owner.Temp()
+	if err == nil {
+		err = hasRoom(temp)
+	}
+	if err != nil {
+		return roomErrorOf(j.app.Dirs.State, err)
+	}
+	return nil
+}
+
+func roomErrorOf(dir string, err error) error {
+	if path := (*fs.PathError)(nil); errors.As(err, &path) {
+		err = path.Err
+	}
+	return &roomError{dir: dir, err: err}
+}
 
 func hasRoom(dir string) error {
 	f, err := os.CreateTemp(dir, "."+results.RoomFile+".*")

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
 	"sync"
 	"time"
@@ -97,7 +96,7 @@ func (o *outage) judge(ctx context.Context, a scheduler.Assignment, begun time.T
 		out.Move, out.Bar = true, f.Message
 	case never && first > 0:
 		out.Move, out.Cool = a.Refusals < mostRefusals, o.refused(first)
-	case ofProvider(f) && o.wentAway(ctx, begun), never && f.Blame == trials.BlameInfrastructure && a.Others > 0:
+	case mayBeOutage(f) && (unanswered(f) || o.wentAway(ctx, begun)), never && f.Blame == trials.BlameInfrastructure && a.Others > 0:
 		out.Doubt, out.Move = true, a.Moves-a.Refusals < mostMoves
 	case f.Blame == trials.BlameInfrastructure || f.Blame == trials.BlameHarness:
 		out.Doubt = true
@@ -117,11 +116,15 @@ func firstPause(f *trials.Failure) time.Duration {
 	}[f.Kind]
 }
 
-// ofProvider reports whether a failure may come from a provider that went away, whoever
-// seems to be to blame, and not from this host, from models or from a limit.
-func ofProvider(f *trials.Failure) bool {
-	return slices.Contains([]trials.Cause{trials.CauseProvider, trials.CauseSandboxLost, trials.CauseUpload, trials.CauseDownload}, f.Cause)
+// mayBeOutage reports whether a failure may come from a provider that went away, or from
+// a full disk here, whoever seems to be to blame, and not from models or from a limit.
+func mayBeOutage(f *trials.Failure) bool {
+	return slices.Contains([]trials.Cause{trials.CauseProvider, trials.CauseSandboxLost, trials.CauseUpload, trials.CauseDownload, trials.CauseHost}, f.Cause)
 }
+
+// unanswered reports whether a provider did not answer a try, though it may be there
+// again by the time that it is asked.
+func unanswered(f *trials.Failure) bool { return f.Kind == providers.KindUnavailable.String() }
 
 // wentAway reports whether the provider does not answer, or did not at some time since.
 func (o *outage) wentAway(ctx context.Context, since time.Time) bool {
@@ -238,7 +241,7 @@ func (j *Job) watchOutages(ctx context.Context) (context.Context, context.Cancel
 	return ctx, stop
 }
 
-// working asks whether the job can write, and whether a site's provider answers.
+// working asks whether the job can write where it does, and whether a site's provider answers.
 func (j *Job) working(ctx context.Context, s *site) error {
 	if err := j.files.Present(); err != nil {
 		return err
@@ -250,11 +253,5 @@ func (j *Job) working(ctx context.Context, s *site) error {
 	if err != nil {
 		return err
 	}
-	if err := hasRoom(j.Dir); err != nil {
-		if path := (*fs.PathError)(nil); errors.As(err, &path) {
-			err = path.Err
-		}
-		return &roomError{dir: j.Plan.Dir(), err: err}
-	}
-	return nil
+	return j.hasRoom()
 }

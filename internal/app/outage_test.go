@@ -148,18 +148,13 @@ func TestRemovedJobDirectoryStopsTheJobAtOnce(t *testing.T) {
 		if _, err := os.Stat(j.Dir); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("the directory is there again: %v", err)
 		}
-		lost := 0
 		for _, x := range sum.Trials {
-			if x.Valid || x.Cancelled {
-				continue
-			}
-			lost++
-			if x.Exception != trials.ExcHost || x.Blame != trials.BlameInfrastructure {
+			if !x.Valid && !x.Cancelled && (x.Exception != trials.ExcHost || x.Blame != trials.BlameInfrastructure) {
 				t.Errorf("%s: %s, blame %s", x.Name, x.Exception, x.Blame)
 			}
 		}
-		if lost == 0 || w.Left() > 0 {
-			t.Errorf("%d lost, %d sandboxes left", lost, w.Left())
+		if w.Left() > 0 {
+			t.Errorf("%d sandboxes left", w.Left())
 		}
 	})
 }
@@ -233,7 +228,9 @@ func TestJudgement(t *testing.T) {
 	}{
 		{"no sandbox from a provider that is away", env, trials.CauseProvider, "Unavailable", away, scheduler.Assignment{}, scheduler.Outcome{Move: true, Doubt: true}},
 		{"nor from one that is there again, and others", env, trials.CauseProvider, "Unavailable", fine, scheduler.Assignment{Others: 1}, scheduler.Outcome{Move: true, Doubt: true}},
-		{"one that is there again, alone: that is for the retry policy", env, trials.CauseProvider, "Unavailable", fine, scheduler.Assignment{}, scheduler.Outcome{Doubt: true}},
+		{"one that is there again, alone", env, trials.CauseProvider, "Unavailable", fine, scheduler.Assignment{}, scheduler.Outcome{Move: true, Doubt: true}},
+		{"an outage of a second under an upload", agent, trials.CauseUpload, "Unavailable", fine, scheduler.Assignment{}, scheduler.Outcome{Move: true, Doubt: true}},
+		{"an upload that the sandbox refused", agent, trials.CauseUpload, "Denied", fine, scheduler.Assignment{}, scheduler.Outcome{Doubt: true}},
 		{"that often", env, trials.CauseProvider, "Unavailable", away, scheduler.Assignment{Moves: mostMoves}, scheduler.Outcome{Doubt: true}},
 		{"no room", env, trials.CauseProvider, "Exhausted", fine, scheduler.Assignment{}, scheduler.Outcome{Move: true, Cool: fullPause}},
 		{"still no room", env, trials.CauseProvider, "Exhausted", fine, scheduler.Assignment{Moves: mostRefusals, Refusals: mostRefusals}, scheduler.Outcome{Cool: fullPause}},
@@ -244,7 +241,8 @@ func TestJudgement(t *testing.T) {
 		{"it died while it was made, alone: the image's doing", env, trials.CauseSandboxLost, "", fine, scheduler.Assignment{}, scheduler.Outcome{}},
 		{"the sandbox died alone", agent, trials.CauseSandboxLost, "", fine, scheduler.Assignment{}, scheduler.Outcome{Doubt: true}},
 		{"models out of reach", agent, trials.CauseModels, "", away, scheduler.Assignment{}, scheduler.Outcome{Doubt: true}},
-		{"a full disk here", agent, trials.CauseHost, "", away, scheduler.Assignment{}, scheduler.Outcome{Doubt: true}},
+		{"a full disk here", agent, trials.CauseHost, "", away, scheduler.Assignment{}, scheduler.Outcome{Move: true, Doubt: true}},
+		{"a file of this host that is not there", agent, trials.CauseHost, "", fine, scheduler.Assignment{}, scheduler.Outcome{Doubt: true}},
 		{"the agent's doing", agent, trials.CauseExit, "", fine, scheduler.Assignment{}, scheduler.Outcome{}},
 		{"another platform, here alone", env, trials.CausePlatform, "", fine, scheduler.Assignment{}, scheduler.Outcome{}},
 		{"another platform, and other sites", env, trials.CausePlatform, "", fine, scheduler.Assignment{Others: 1}, scheduler.Outcome{Move: true, Bar: "why"}},
@@ -343,7 +341,7 @@ func TestPauseOnReadsIsNoOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := fake.NewWorld()
 		w.Inject(
-			fake.Fault{Op: fake.OpExec, Match: "test.sh", Nth: 3, Effect: fake.Refuse, Kind: providers.KindUnavailable},
+			fake.Fault{Op: fake.OpExec, Match: "test.sh", Nth: 3, Effect: fake.Refuse, Kind: providers.KindNotFound},
 			fake.Fault{Op: fake.OpCheck, Effect: fake.Refuse, Kind: providers.KindRateLimited, RetryAfter: time.Minute},
 		)
 		if notes, err := Alone(fake.New(fake.Options{World: w})).Check(t.Context()); err != nil || len(notes) > 0 {
@@ -381,6 +379,21 @@ func TestOneProbeForAllThatFailTogether(t *testing.T) {
 		all.Wait()
 		if probes != 1 {
 			t.Errorf("%d probes", probes)
+		}
+	})
+}
+
+// An outage that is over when the provider is asked whether it answers costs no trial.
+func TestOutageOfASecondCostsNoTrial(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := fake.NewWorld()
+		for nth, op := range []fake.Op{fake.OpUpload, fake.OpExec, fake.OpDownload, fake.OpCreate} {
+			w.Inject(fake.Fault{Op: op, Nth: nth + 3, Effect: fake.Refuse, Kind: providers.KindUnavailable})
+		}
+		sum, err := start(t, manyTrials(t), w).Run(t.Context())
+		if x := sum.Result.Harborgate; err != nil || x.Graded != 20 || sum.Result.Stats.Retries != 0 {
+			t.Errorf("%d graded, %d retries, %v", x.Graded, sum.Result.Stats.Retries, err)
 		}
 	})
 }
