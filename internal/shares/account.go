@@ -210,8 +210,12 @@ func (a *account) yields(id string, used, need, limits Need, turns int, now int6
 		if other == id || p.Asked == 0 || now-p.Asked >= int64(patience) || p.Use.Sandboxes >= mine {
 			continue
 		}
+		room := used.lack(p.Want, limits) == ""
+		if room && used.lack(p.Want, p.Limits) != "" {
+			continue // by limits of its own: nobody would use what id leaves
+		}
 		after = after.plus(p.Want)
-		if used.lack(p.Want, limits) == "" {
+		if room {
 			hungry++
 		}
 	}

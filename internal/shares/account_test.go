@@ -275,3 +275,29 @@ func TestExhaustedProviderIsBelievedForAWhile(t *testing.T) {
 		t.Error("it is not shown")
 	}
 }
+
+// A process that holds itself to less than others keeps none of them from the rest.
+func TestProcessWithLowerLimitsLeavesTheRestToOthers(t *testing.T) {
+	t.Parallel()
+	a, one := &account{}, Need{Sandboxes: 1}
+	low, high := Need{Sandboxes: 2}, Need{Sandboxes: 6}
+	for i := range 3 {
+		if why := a.acquire("high", "", one, high, 1); why != "" {
+			t.Fatalf("%d: %s", i, why)
+		}
+	}
+	for i := range 3 {
+		if why := a.acquire("low", "", one, low, 1); why != "the limit of sandboxes is reached" {
+			t.Fatalf("%d: low got one although there are more than it may add to: %q", i, why)
+		}
+		if why := a.acquire("high", "", one, high, 1); why != "" {
+			t.Errorf("%d: %s", i, why)
+		}
+	}
+	for range 5 {
+		a.release("high", one)
+	}
+	if why := a.acquire("low", "", one, low, 1); why != "" {
+		t.Error(why)
+	}
+}
