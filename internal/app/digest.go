@@ -62,7 +62,8 @@ func hashSettings(h io.Writer, name string) error {
 }
 
 func hashTree(h io.Writer, dir, below string) error {
-	return filepath.WalkDir(filepath.Join(dir, below), func(p string, d fs.DirEntry, err error) error {
+	// The separator makes a directory that is a link be walked.
+	return filepath.WalkDir(filepath.Join(dir, below)+string(filepath.Separator), func(p string, d fs.DirEntry, err error) error {
 		rel, relErr := filepath.Rel(dir, p)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
