@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -47,8 +48,11 @@ func benchSweep(ctx context.Context, w *workbench) ([]figure, error) {
 	if made != nil {
 		return nil, made
 	}
-	if err != nil || !strings.Contains(string(out), fmt.Sprintf("removed %d sandboxes\n", leftovers)) {
-		return nil, fmt.Errorf("cleanup: %v\n%s", err, out)
+	if err == nil && !strings.Contains(string(out), fmt.Sprintf("removed %d sandboxes\n", leftovers)) {
+		err = errors.New("it does not say that it removed all")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cleanup: %w\n%s", err, out)
 	}
 	return []figure{{"sweep of 100 running leftovers", took.Seconds(), 10, true, "s"}}, nil
 }
