@@ -159,7 +159,7 @@ func report(e *env, out []cleaned, dry bool) error {
 		verb = "would remove"
 	}
 	for _, x := range out {
-		fmt.Fprintf(e.out, "%s %s %s %.12s: %s\n", verb, x.Kind, x.Name, x.ID, x.Why)
+		fmt.Fprintf(e.out, "%s %s %s %.12s (%s): %s\n", verb, x.Kind, x.Name, x.ID, x.Provider, x.Why)
 	}
 	_, err := fmt.Fprintf(e.out, "%s %s\n", verb, countKinds(out))
 	return err

@@ -111,7 +111,7 @@ func (s *shelf) list(c *cobra.Command) error {
 		fmt.Fprintf(s.e.err, "harbor: warning: some of these may be gone: %v\n", err)
 	}
 	if s.e.json {
-		return printJSON(s.e, s.kept)
+		return printJSON(s.e, s.listed())
 	}
 	w := tabwriter.NewWriter(s.e.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "KEY\tMIB\tMADE\tUSED\tOF")
@@ -123,6 +123,20 @@ func (s *shelf) list(c *cobra.Command) error {
 		fmt.Fprintf(w, "%.12s\t%d\t%s\t%s\t%s\n", k.Key, k.Bytes>>20, k.Made.Local().Format(time.DateTime), used, oneLine(k.Title))
 	}
 	return w.Flush()
+}
+
+// listedImage is an image for programs to read.
+type listedImage struct {
+	Provider string `json:"provider"`
+	snapshots.Kept
+}
+
+func (s *shelf) listed() []listedImage {
+	out := []listedImage{}
+	for _, k := range s.kept {
+		out = append(out, listedImage{s.p.Info().Name, k})
+	}
+	return out
 }
 
 // choose finds images by the beginnings of their keys, each of which must mean one.
