@@ -45,16 +45,18 @@ than --unused, and, of what is more than --keep-mb, those that were used least
 lately. Nothing is removed that harbor did not build.`,
 		Example: "  harbor snapshot prune --unused 168h --keep-mb 20000 --dry-run",
 		RunE: on(func(c *cobra.Command, s *shelf) error {
-			kept := c.Flags().Changed("keep-mb")
-			switch {
-			case keep < 0 || unused < 0:
+			if keep < 0 || unused < 0 {
 				return usageError{errors.New("--unused and --keep-mb are 0 or more")}
-			case unused == 0 && !kept:
-				return usageError{errors.New("say what may stay: --unused, --keep-mb, or both")}
 			}
-			p := snapshots.Policy{Unused: unused}
-			if kept {
-				p.Bytes = max(keep<<20, 1) // of nothing, no image stays
+			var p snapshots.Policy // has no bound that is zero
+			if c.Flags().Changed("unused") {
+				p.Unused = max(unused, 1)
+			}
+			if c.Flags().Changed("keep-mb") {
+				p.Bytes = max(keep<<20, 1)
+			}
+			if p == (snapshots.Policy{}) {
+				return usageError{errors.New("say what may stay: --unused, --keep-mb, or both")}
 			}
 			return s.remove(c, p.Surplus(s.kept, time.Now()), dry)
 		}),
