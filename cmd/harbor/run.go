@@ -74,6 +74,11 @@ func (o *runOptions) withApp(ctx context.Context, cfg trials.JobConfig) error {
 		return codedError{exitNothing, err}
 	}
 	defer a.Close()
+	if o.resume.going && given(o.cmd.Flags(), "env") { // wrong, too, when nothing is left to run
+		if _, err := a.Open(cfg.Environment); err != nil {
+			return codedError{exitNothing, err}
+		}
+	}
 	return o.job(ctx, a, cfg)
 }
 
@@ -183,27 +188,6 @@ func (o *runOptions) job(ctx context.Context, a *app.App, cfg trials.JobConfig) 
 func (o *runOptions) warn(notes []trials.Note) {
 	for _, n := range notes {
 		fmt.Fprintln(o.err, "harbor: warning:", printable(n.Message))
-	}
-}
-
-func (o *runOptions) sweep(ctx context.Context, a *app.App, fleet app.Fleet) {
-	if err := fleet.Sweep(ctx, a); err != nil {
-		fmt.Fprintln(o.err, "harbor: leftovers of earlier runs could not be removed:", printable(err.Error()))
-	}
-}
-
-// sweepUnburied removes what a killed process left although nothing is to run. That
-// the provider cannot be reached is no failure of a job that has ended.
-func (o *runOptions) sweepUnburied(ctx context.Context, a *app.App, cfg trials.JobConfig) {
-	if o.flags.dryRun || !a.Unburied() {
-		return
-	}
-	fleet, err := a.Open(cfg.Environment)
-	if err != nil {
-		return
-	}
-	if _, err := fleet.Check(ctx); err == nil {
-		o.sweep(ctx, a, fleet)
 	}
 }
 
