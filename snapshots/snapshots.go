@@ -9,7 +9,7 @@
 // image from being removed while a trial needs it, and dies with its process.
 //
 // What the store believes is in <dir>/<key>.json; an image that the store does
-// not know is never used and never removed, whatever its labels say.
+// not know is never used, whatever its labels say.
 package snapshots
 
 import (

@@ -194,7 +194,7 @@ func (a *App) RemoveSnapshots(ctx context.Context, p providers.Provider, all []s
 			errs = append(errs, err)
 			continue
 		}
-		removed, err := goes(dry, store, rec.Key, func() (bool, error) { return store.Remove(ctx, k, has.remove) })
+		removed, err := goes(dry, store, rec.Key, func() (bool, error) { return store.Remove(ctx, k, has.removeBuilt(rec.Key)) })
 		errs = append(errs, err)
 		if removed {
 			gone = append(gone, rec)
@@ -216,6 +216,17 @@ func goes(dry bool, store *snapshots.Store, key snapshots.Key, remove func() (bo
 type shelf struct {
 	inspect func(ctx context.Context, id string) (providers.Image, error)
 	remove  func(ctx context.Context, id string) error
+}
+
+// removeBuilt removes images of a key. One that somebody gave a name is theirs by now, as
+// one that is gone.
+func (s shelf) removeBuilt(key snapshots.Key) func(ctx context.Context, id string) error {
+	return func(ctx context.Context, id string) error {
+		if img, err := s.inspect(ctx, id); err == nil && !runner.BuiltHere(img, key) {
+			return nil
+		}
+		return s.remove(ctx, id)
+	}
 }
 
 func shelfOf(p providers.Provider, snapshot bool) (shelf, bool) {

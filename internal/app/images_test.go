@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"path/filepath"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -138,5 +139,44 @@ func TestDryRunLeavesOutWhatIsInUse(t *testing.T) {
 	}
 	if n := would(); n != 4 {
 		t.Errorf("%d would go, want two and what killed builds of the same keys left", n)
+	}
+}
+
+// engine has an image that was replaced, and that a user gave a name before.
+type engine struct {
+	*fake.Provider
+	removed []string
+}
+
+func (e *engine) InspectImage(_ context.Context, id string) (providers.Image, error) {
+	tags := map[string][]string{"sha256:1": {"mine:1"}, "sha256:2": {"harborgate/task:2"}}[id]
+	return providers.Image{ID: id, Tags: tags, Labels: map[string]string{"harborgate.image.key": "key"}}, nil
+}
+
+func (e *engine) RemoveImage(_ context.Context, id string) error {
+	e.removed = append(e.removed, id)
+	return nil
+}
+
+func TestB061ReplacedImageThatAUserNamedStays(t *testing.T) {
+	t.Parallel()
+	a := newApp(t, hostOf(t, nil))
+	p := &engine{Provider: fake.New(fake.Options{Name: "engine", World: fake.NewWorld()})}
+	store, err := a.snapshotStore("engine")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []string{"sha256:1", "sha256:2"} {
+		hold, err := store.Ensure(t.Context(), snapshots.Request{
+			Key: "key", Check: func(context.Context, string) (providers.Image, error) { return providers.Image{}, errAway },
+			Build: func(context.Context, io.Writer) (providers.Image, error) { return providers.Image{ID: id}, nil },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		hold.Release()
+	}
+	if gone, err := a.RemoveImages(t.Context(), p, false); err != nil || len(gone) != 1 || !slices.Equal(p.removed, []string{"sha256:2"}) {
+		t.Errorf("removed %v, says %+v, %v", p.removed, gone, err)
 	}
 }
