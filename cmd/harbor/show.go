@@ -194,11 +194,8 @@ func showTrials(e *env, dirs []string) error {
 		}
 		all = append(all, r)
 	}
-	switch {
-	case e.json && len(all) == 1:
-		return printJSON(e, all[0])
-	case e.json:
-		return printJSON(e, all)
+	if e.json {
+		return printTrials(e, dirs, all)
 	}
 	for i, r := range all {
 		if i > 0 {
@@ -209,6 +206,22 @@ func showTrials(e *env, dirs []string) error {
 		}
 	}
 	return nil
+}
+
+// printTrials prints results with where their tries ran and why.
+func printTrials(e *env, dirs []string, all []*trials.Result) error {
+	type placed struct {
+		*trials.Result
+		Placement []placement `json:"placement"`
+	}
+	out := make([]placed, len(all))
+	for i, r := range all {
+		out[i] = placed{r, placements(dirs[i])}
+	}
+	if len(out) == 1 {
+		return printJSON(e, out[0])
+	}
+	return printJSON(e, out)
 }
 
 func showTrial(e *env, dir string, r *trials.Result) error {
