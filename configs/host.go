@@ -279,6 +279,13 @@ func (b Block) Path() string { return b.path }
 // Where says where the block stands, for errors.
 func (b Block) Where() string { return fmt.Sprintf("%s: %s", b.file, b.path) }
 
+// At says where a key of the block stands, with its line, for errors.
+func (b Block) At(key string) string {
+	path := join(b.path, key)
+	at := b.at[path]
+	return fmt.Sprintf("%s:%d:%d: %s", b.file, at.line, at.column, path)
+}
+
 // Decode reads the block into a struct whose keys are its json tags, over the
 // defaults that it holds. Unknown keys and wrong types are errors; the error
 // names all of them with their places.

@@ -48,8 +48,8 @@ func watching(ctx context.Context, e *env, show func() error) error {
 		}
 		err := show()
 		select {
-		case <-ctx.Done(): // by a signal, which is how it ends
-			return nil
+		case <-ctx.Done():
+			return stopped(ctx)
 		case <-t.C:
 		}
 		if err != nil {

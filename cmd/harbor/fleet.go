@@ -4,14 +4,25 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/spf13/pflag"
+
 	"harborgate/internal/app"
 	"harborgate/trials"
 )
 
+// openFleet opens the providers that a configuration names, whose environment may be from
+// the flags.
+func openFleet(s *pflag.FlagSet, a *app.App, c trials.EnvironmentConfig) (app.Fleet, error) {
+	if _, err := a.Host.Choices(app.EnvironmentName(c)); err != nil && given(s, "env") {
+		return nil, usageError{fmt.Errorf("-e: %w", err)}
+	}
+	return a.Open(c)
+}
+
 // fleet opens the providers of a plan and says which do not answer. It is an error when
 // none does, or when none could do what the job asks for.
 func (o *runOptions) fleet(ctx context.Context, a *app.App, plan *app.Plan) (app.Fleet, error) {
-	fleet, err := a.Open(plan.Config.Environment)
+	fleet, err := openFleet(o.cmd.Flags(), a, plan.Config.Environment)
 	if err != nil {
 		return nil, err
 	}

@@ -75,8 +75,8 @@ func (o *runOptions) withApp(ctx context.Context, cfg trials.JobConfig) error {
 	}
 	defer a.Close()
 	if o.resume.going && given(o.cmd.Flags(), "env") { // wrong, too, when nothing is left to run
-		if _, err := a.Open(cfg.Environment); err != nil {
-			return codedError{exitNothing, err}
+		if _, err := openFleet(o.cmd.Flags(), a, cfg.Environment); err != nil {
+			return refusal(err)
 		}
 	}
 	return o.job(ctx, a, cfg)
@@ -154,7 +154,7 @@ func (o *runOptions) job(ctx context.Context, a *app.App, cfg trials.JobConfig) 
 	}
 	fleet, err := o.fleet(ctx, a, plan)
 	if err != nil {
-		return codedError{exitNothing, err}
+		return refusal(err)
 	}
 	if o.flags.dryRun {
 		notes, err := a.CheckModels(ctx, plan, o.flags.settings)

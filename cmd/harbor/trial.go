@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"harborgate/agents"
 	"harborgate/configs"
@@ -132,9 +133,9 @@ func (o *trialOptions) run(ctx context.Context) error {
 
 func (o *trialOptions) start(ctx context.Context, cfg trials.TrialConfig) error {
 	return withApp(o.env, func(e *env, a *app.App) error {
-		p, err := firstThatAnswers(ctx, a, cfg.Environment)
+		p, err := firstThatAnswers(ctx, o.cmd.Flags(), a, cfg.Environment)
 		if err != nil {
-			return codedError{exitNothing, err}
+			return refusal(err)
 		}
 		o.say("Trial: %s\nTask: %s\nAgent: %s\nEnvironment: %s\nTrials dir: %s\n", oneLine(cfg.TrialName), oneLine(cfg.Task.Reference()), oneLine(cfg.Agent.AgentName()), p.Info().Name, cfg.TrialsDir)
 		defer outlivePipes()()
@@ -148,8 +149,8 @@ func (o *trialOptions) start(ctx context.Context, cfg trials.TrialConfig) error 
 
 // firstThatAnswers is the provider of a trial that has no job: the first of those that
 // the configuration names.
-func firstThatAnswers(ctx context.Context, a *app.App, c trials.EnvironmentConfig) (providers.Provider, error) {
-	fleet, err := a.Open(c)
+func firstThatAnswers(ctx context.Context, s *pflag.FlagSet, a *app.App, c trials.EnvironmentConfig) (providers.Provider, error) {
+	fleet, err := openFleet(s, a, c)
 	if err != nil {
 		return nil, err
 	}

@@ -56,7 +56,7 @@ func (f Fleet) Unsupported(t PlannedTrial) string {
 func (a *App) Open(c trials.EnvironmentConfig) (Fleet, error) {
 	choices, err := a.Host.Choices(EnvironmentName(c))
 	if err != nil {
-		return nil, providers.E(providers.KindInvalid, "open", err)
+		return nil, err
 	}
 	var out Fleet
 	for _, c := range choices {

@@ -101,7 +101,7 @@ func (a *App) unknown(name, typ string) error {
 func openDocker(a *App, name string, c configs.Provider) (providers.Provider, error) {
 	var o dockerOptions
 	if err := c.Options.Decode(&o); err != nil {
-		return nil, fmt.Errorf("config.yaml: providers.%s.options: %w", name, err)
+		return nil, err
 	}
 	return docker.New(docker.Options{
 		Name: name, Host: o.Host, Context: o.Context, TLSDir: o.TLSDir,
@@ -125,11 +125,15 @@ func answers(ctx context.Context, p providers.Provider) error {
 func openFake(_ *App, name string, c configs.Provider) (providers.Provider, error) {
 	var o fakeOptions
 	if err := c.Options.Decode(&o); err != nil {
-		return nil, fmt.Errorf("config.yaml: providers.%s.options: %w", name, err)
+		return nil, err
 	}
 	control, err := o.control(filepath.Dir(c.Options.File()))
 	if err != nil {
-		return nil, fmt.Errorf("config.yaml: providers.%s.options: %w", name, err)
+		key := "simulate"
+		if o.SimulateAt != "" {
+			key = "simulate_at"
+		}
+		return nil, fmt.Errorf("%s: %w", c.Options.At(key), err)
 	}
 	world := fake.NewWorld()
 	if o.FaultPercent > 0 {

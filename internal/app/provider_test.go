@@ -19,6 +19,9 @@ providers:
   wrong:
     type: fake
     options: {creat_sec: 1}
+  cloud:
+    type: fake
+    options: {simulate: nosuch.yaml}
   away:
     type: daytona
 `
@@ -28,7 +31,7 @@ func TestProviders(t *testing.T) {
 	config := t.TempDir() + "/config.yaml"
 	put(t, config, hostConfig)
 	a := newApp(t, hostOf(t, map[string]string{"HARBOR_CONFIG": config}))
-	if got := strings.Join(a.ProviderNames(), " "); got != "away docker fake pool wrong" {
+	if got := strings.Join(a.ProviderNames(), " "); got != "away cloud docker fake pool wrong" {
 		t.Errorf("names: %s", got)
 	}
 	p, err := a.Provider("pool")
@@ -54,7 +57,8 @@ func TestProviders(t *testing.T) {
 		"nosuch":  {providers.KindInvalid, "config.yaml"},
 		"daytona": {providers.KindUnsupported, "not built yet"},
 		"away":    {providers.KindUnsupported, "not built yet"},
-		"wrong":   {providers.KindInternal, "providers.wrong.options"},
+		"wrong":   {providers.KindInternal, config + ":9:15: providers.wrong.options.creat_sec"},
+		"cloud":   {providers.KindInternal, config + ":12:15: providers.cloud.options.simulate: "},
 	} {
 		if _, err := a.Provider(name); err == nil || !strings.Contains(err.Error(), c.said) || providers.KindOf(err) != c.kind {
 			t.Errorf("%s: %v", name, err)
