@@ -245,7 +245,7 @@ func TestRetriedTryIsKept(t *testing.T) {
 		w := fake.NewWorld()
 		set := filepath.Join(t.TempDir(), "set")
 		putTask(t, set, "one", "echo 1 > /logs/verifier/reward.txt", "")
-		w.Inject(fake.Fault{Op: fake.OpCreate, Nth: 2, Effect: fake.Refuse, Kind: providers.KindInternal})
+		w.Inject(fake.Fault{Op: fake.OpCreate, Nth: 2, Effect: fake.Refuse, Kind: providers.KindUnavailable})
 		cfg := jobOf(t, set)
 		cfg.Retry.MaxRetries, cfg.Retry.MinWaitSec = 2, 30
 		j := start(t, cfg, w)

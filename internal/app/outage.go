@@ -96,7 +96,7 @@ func (o *outage) judge(ctx context.Context, a scheduler.Assignment, begun time.T
 		out.Move, out.Bar = true, f.Message
 	case never && first > 0:
 		out.Move, out.Cool = a.Refusals < mostRefusals, o.refused(first)
-	case mayBeOutage(f) && (unanswered(f) || o.wentAway(ctx, begun)), never && f.Blame == trials.BlameInfrastructure && a.Others > 0:
+	case mayBeOutage(f) && (!never && unanswered(f) || o.wentAway(ctx, begun)), never && f.Blame == trials.BlameInfrastructure && a.Others > 0:
 		out.Doubt, out.Move = true, a.Moves-a.Refusals < mostMoves
 	case f.Blame == trials.BlameInfrastructure || f.Blame == trials.BlameHarness:
 		out.Doubt = true
@@ -122,8 +122,8 @@ func mayBeOutage(f *trials.Failure) bool {
 	return slices.Contains([]trials.Cause{trials.CauseProvider, trials.CauseSandboxLost, trials.CauseUpload, trials.CauseDownload, trials.CauseHost}, f.Cause)
 }
 
-// unanswered reports whether a provider did not answer a try, though it may be there
-// again by the time that it is asked.
+// unanswered reports whether a provider did not answer a try that had its sandbox, though
+// it may be there again by the time that it is asked.
 func unanswered(f *trials.Failure) bool { return f.Kind == providers.KindUnavailable.String() }
 
 // wentAway reports whether the provider does not answer, or did not at some time since.

@@ -228,7 +228,7 @@ func TestJudgement(t *testing.T) {
 	}{
 		{"no sandbox from a provider that is away", env, trials.CauseProvider, "Unavailable", away, scheduler.Assignment{}, scheduler.Outcome{Move: true, Doubt: true}},
 		{"nor from one that is there again, and others", env, trials.CauseProvider, "Unavailable", fine, scheduler.Assignment{Others: 1}, scheduler.Outcome{Move: true, Doubt: true}},
-		{"one that is there again, alone", env, trials.CauseProvider, "Unavailable", fine, scheduler.Assignment{}, scheduler.Outcome{Move: true, Doubt: true}},
+		{"one that is there again, alone: that is for the retry policy", env, trials.CauseProvider, "Unavailable", fine, scheduler.Assignment{}, scheduler.Outcome{Doubt: true}},
 		{"an outage of a second under an upload", agent, trials.CauseUpload, "Unavailable", fine, scheduler.Assignment{}, scheduler.Outcome{Move: true, Doubt: true}},
 		{"an upload that the sandbox refused", agent, trials.CauseUpload, "Denied", fine, scheduler.Assignment{}, scheduler.Outcome{Doubt: true}},
 		{"that often", env, trials.CauseProvider, "Unavailable", away, scheduler.Assignment{Moves: mostMoves}, scheduler.Outcome{Doubt: true}},
@@ -388,7 +388,7 @@ func TestOutageOfASecondCostsNoTrial(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := fake.NewWorld()
-		for nth, op := range []fake.Op{fake.OpUpload, fake.OpExec, fake.OpDownload, fake.OpCreate} {
+		for nth, op := range []fake.Op{fake.OpUpload, fake.OpExec, fake.OpDownload} {
 			w.Inject(fake.Fault{Op: op, Nth: nth + 3, Effect: fake.Refuse, Kind: providers.KindUnavailable})
 		}
 		sum, err := start(t, manyTrials(t), w).Run(t.Context())

@@ -136,7 +136,7 @@ func TestB108WhatRunsAgain(t *testing.T) {
 				}
 				cfg := jobOf(t, set)
 				cfg.NConcurrentTrials = 1
-				w.Inject(fake.Fault{Op: fake.OpCreate, Nth: 3, Effect: fake.Refuse, Kind: providers.KindDenied}) // the image, the trial before, lost
+				w.Inject(fake.Fault{Op: fake.OpCreate, Nth: 3, Effect: fake.Refuse, Kind: providers.KindUnavailable}) // the image, the trial before, lost
 				runAll(t, cfg, w)
 				cut := filepath.Join(trialOf(t, cfg, "unreadable"), results.ResultFile)
 				if err := errors.Join(os.Truncate(cut, 333), os.Remove(filepath.Join(trialOf(t, cfg, "missing"), results.ResultFile))); err != nil {
@@ -357,7 +357,7 @@ func TestB111RetriesCountOnce(t *testing.T) {
 		set, w := filepath.Join(t.TempDir(), "set"), fake.NewWorld()
 		for i := range 10 {
 			putTask(t, set, fmt.Sprintf("t%d", i), "echo 1 > /logs/verifier/reward.txt", "")
-			w.Inject(fake.Fault{Op: fake.OpCreate, Nth: i + 2, Effect: fake.Refuse, Kind: providers.KindInternal})
+			w.Inject(fake.Fault{Op: fake.OpCreate, Nth: i + 2, Effect: fake.Refuse, Kind: providers.KindUnavailable})
 		}
 		cfg := jobOf(t, set)
 		cfg.NConcurrentTrials, cfg.Retry.MaxRetries = 10, 3
@@ -387,7 +387,7 @@ func TestB116StoppedBetweenTries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		set, w := filepath.Join(t.TempDir(), "set"), fake.NewWorld()
 		putTask(t, set, "a", "echo 1 > /logs/verifier/reward.txt", "")
-		for i, kind := range []providers.Kind{providers.KindInternal, providers.KindDenied} {
+		for i, kind := range []providers.Kind{providers.KindUnavailable, providers.KindDenied} {
 			w.Inject(fake.Fault{Op: fake.OpCreate, Nth: 2 * (i + 1), Effect: fake.Refuse, Kind: kind})
 		}
 		cfg := jobOf(t, set)
@@ -430,7 +430,7 @@ func TestB116StoppedBetweenTries(t *testing.T) {
 		if err != nil || last.Harborgate.Try != 3 || last.Harborgate.Retries != 2 {
 			t.Errorf("%+v %v", last.Harborgate, err)
 		}
-		if diff := cmp.Diff([]string{"1 Internal", "2 Denied"}, kinds); diff != "" {
+		if diff := cmp.Diff([]string{"1 Unavailable", "2 Denied"}, kinds); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 	})
@@ -573,7 +573,7 @@ func TestB118RetriesByClass(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, cfg := fake.NewWorld(), jobOf(t, mixedSet(t)) // none: no reward; slow: too slow a verifier; broken: a variable
 		cfg.Retry.MaxRetries, cfg.NConcurrentTrials = 2, 5
-		w.Inject(fake.Fault{Op: fake.OpCreate, Nth: 2, Effect: fake.Refuse, Kind: providers.KindInternal})
+		w.Inject(fake.Fault{Op: fake.OpCreate, Nth: 2, Effect: fake.Refuse, Kind: providers.KindUnavailable})
 		runAll(t, cfg, w)
 		found, err := results.ReadTrials(filepath.Join(cfg.JobsDir, cfg.JobName))
 		if err != nil {
@@ -597,7 +597,7 @@ func TestB118PauseGivesTheSlotUp(t *testing.T) {
 		putTask(t, set, "b", "sleep 5; echo 1 > /logs/verifier/reward.txt", "")
 		cfg := jobOf(t, set)
 		cfg.Retry.MaxRetries, cfg.Retry.MinWaitSec, cfg.NConcurrentTrials = 1, 30, 1
-		w.Inject(fake.Fault{Op: fake.OpCreate, Nth: 2, Effect: fake.Refuse, Kind: providers.KindInternal})
+		w.Inject(fake.Fault{Op: fake.OpCreate, Nth: 2, Effect: fake.Refuse, Kind: providers.KindUnavailable})
 		runAll(t, cfg, w)
 		a, err := results.ReadTrialResult(trialOf(t, cfg, "a"))
 		if err != nil {

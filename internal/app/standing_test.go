@@ -200,7 +200,7 @@ func TestRerunThatIsTriedAgainKeepsItsVerdict(t *testing.T) {
 		runAll(t, cfg, w)
 		before := snapshotOf(t, trialOf(t, cfg, "a"))
 		cfg.Retry.MaxRetries, cfg.Retry.MinWaitSec = 2, 30
-		w.Inject(fake.Fault{Op: fake.OpCreate, Nth: 2, Effect: fake.Refuse, Kind: providers.KindInternal})
+		w.Inject(fake.Fault{Op: fake.OpCreate, Nth: 2, Effect: fake.Refuse, Kind: providers.KindUnavailable})
 		sum := stopped(t, cfg, late, w, 10*time.Second) // in the pause
 		if s := sum.Result.Stats; s.Completed != 1 || s.Pending != 0 || sum.Result.Harborgate.Graded != 1 {
 			t.Errorf("%+v", s)
