@@ -89,14 +89,14 @@ func (o *outage) judge(ctx context.Context, a scheduler.Assignment, begun time.T
 		return out
 	}
 	out.Why = f.Message
-	never := f.Phase == trials.PhaseEnvironmentSetup && f.Cause == trials.CauseProvider
+	never := neverHad(f)
 	first := firstPause(f)
 	switch {
 	case f.Cause == trials.CausePlatform && a.Others > 0:
 		out.Move, out.Bar = true, f.Message
 	case never && first > 0:
 		out.Move, out.Cool = a.Refusals < mostRefusals, o.refused(first)
-	case mayBeOutage(f) && (!never && unanswered(f) || o.wentAway(ctx, begun)), never && f.Blame == trials.BlameInfrastructure && a.Others > 0:
+	case mayBeOutage(f) && (unanswered(f) || o.wentAway(ctx, begun)), never && f.Blame == trials.BlameInfrastructure && a.Others > 0:
 		out.Doubt, out.Move = true, a.Moves-a.Refusals < mostMoves
 	case f.Blame == trials.BlameInfrastructure || f.Blame == trials.BlameHarness:
 		out.Doubt = true
@@ -124,7 +124,14 @@ func mayBeOutage(f *trials.Failure) bool {
 
 // unanswered reports whether a provider did not answer a try that had its sandbox, though
 // it may be there again by the time that it is asked.
-func unanswered(f *trials.Failure) bool { return f.Kind == providers.KindUnavailable.String() }
+func unanswered(f *trials.Failure) bool {
+	return f.Kind == providers.KindUnavailable.String() && !neverHad(f)
+}
+
+// neverHad reports whether the provider gave a try no sandbox.
+func neverHad(f *trials.Failure) bool {
+	return f.Phase == trials.PhaseEnvironmentSetup && f.Cause == trials.CauseProvider
+}
 
 // wentAway reports whether the provider does not answer, or did not at some time since.
 func (o *outage) wentAway(ctx context.Context, since time.Time) bool {
