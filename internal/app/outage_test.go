@@ -388,8 +388,8 @@ func TestOutageOfASecondCostsNoTrial(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := fake.NewWorld()
-		for nth, op := range []fake.Op{fake.OpUpload, fake.OpExec, fake.OpDownload} {
-			w.Inject(fake.Fault{Op: op, Nth: nth + 3, Effect: fake.Refuse, Kind: providers.KindUnavailable})
+		for op, match := range map[fake.Op]string{fake.OpUpload: "/tests", fake.OpExec: "test.sh", fake.OpDownload: ""} {
+			w.Inject(fake.Fault{Op: op, Match: match, Nth: 3, Effect: fake.Refuse, Kind: providers.KindUnavailable})
 		}
 		sum, err := start(t, manyTrials(t), w).Run(t.Context())
 		if x := sum.Result.Harborgate; err != nil || x.Graded != 20 || sum.Result.Stats.Retries != 0 {
