@@ -123,9 +123,10 @@ func mayBeOutage(f *trials.Failure) bool {
 }
 
 // unanswered reports whether a provider did not answer a try that had its sandbox, though
-// it may be there again by the time that it is asked.
+// it may be there again by the time that it is asked. That the sandbox does not answer any
+// more, because it died, may be anybody's doing.
 func unanswered(f *trials.Failure) bool {
-	return f.Kind == providers.KindUnavailable.String() && !neverHad(f)
+	return f.Kind == providers.KindUnavailable.String() && f.Cause != trials.CauseSandboxLost && !neverHad(f)
 }
 
 // neverHad reports whether the provider gave a try no sandbox.

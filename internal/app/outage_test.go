@@ -239,7 +239,7 @@ func TestJudgement(t *testing.T) {
 		{"the sandbox died with its provider", agent, trials.CauseSandboxLost, "", away, scheduler.Assignment{}, scheduler.Outcome{Move: true, Doubt: true}},
 		{"it died while it was made, with its provider", env, trials.CauseSandboxLost, "", away, scheduler.Assignment{}, scheduler.Outcome{Move: true, Doubt: true}},
 		{"it died while it was made, alone: the image's doing", env, trials.CauseSandboxLost, "", fine, scheduler.Assignment{}, scheduler.Outcome{}},
-		{"the sandbox died alone", agent, trials.CauseSandboxLost, "", fine, scheduler.Assignment{}, scheduler.Outcome{Doubt: true}},
+		{"the sandbox died alone", agent, trials.CauseSandboxLost, "Unavailable", fine, scheduler.Assignment{}, scheduler.Outcome{Doubt: true}},
 		{"models out of reach", agent, trials.CauseModels, "", away, scheduler.Assignment{}, scheduler.Outcome{Doubt: true}},
 		{"a full disk here", agent, trials.CauseHost, "", away, scheduler.Assignment{}, scheduler.Outcome{Move: true, Doubt: true}},
 		{"a file of this host that is not there", agent, trials.CauseHost, "", fine, scheduler.Assignment{}, scheduler.Outcome{Doubt: true}},
