@@ -38,6 +38,9 @@ func (c *Pace) Wait(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+	if ctx.Err() != nil { // many may give up together
+		return ctx.Err()
+	}
 	wait, err := c.take(ctx)
 	if err != nil || wait == 0 {
 		return errors.Join(err, ctx.Err())
