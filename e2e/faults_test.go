@@ -152,7 +152,7 @@ func (b body) check(t *testing.T, most int) {
 	if n := len(b.memory); n >= long {
 		for what, xs := range map[string][]int{"memory": b.memory, "files": b.files} {
 			most, last := slices.Max(xs[:n/2]), middle(xs[3*n/4:])
-			if float64(last) > flat*float64(most) {
+			if float64(last) > flat*float64(most)+16 { // of few, some more are many
 				t.Errorf("%s grew from at most %d to %d", what, most, last)
 			}
 		}
