@@ -123,6 +123,9 @@ func (a *App) everyRecord() ([]snapshots.Record, error) {
 	errs := []error{err}
 	var out []snapshots.Record
 	for _, d := range stores {
+		if !d.IsDir() {
+			continue // somebody else's
+		}
 		store, err := a.snapshotStore(d.Name())
 		if err == nil {
 			var all []snapshots.Record

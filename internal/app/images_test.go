@@ -94,6 +94,7 @@ func TestImagesOfAnotherNameOfTheEngineStay(t *testing.T) {
 		t.Fatal(err)
 	}
 	hold.Release()
+	put(t, filepath.Join(a.Dirs.State, snapshotsDir, "foreign.txt"), "") // stands in nobody's way
 	p := listing{fake.New(fake.Options{Name: "first", World: fake.NewWorld()})}
 	gone, err := a.RemoveImages(t.Context(), p, true)
 	if err != nil || len(gone) != 1 || gone[0].ID != "sha256:killed" {
